@@ -84,7 +84,7 @@ async def check_labeled_set(
         reply = await client.recall(question["question"], user_id=question["user_id"], now=now)
         costs.append(time.process_time() - began)
         counts[pb.Verdict.Name(reply.verdict).removeprefix("VERDICT_").lower()] += 1
-        counts["statements"] += sum(len(section) for section in _statements_by_section(reply.memory_view))
+        counts["statements"] += sum(len(section) for section in _group_statements_by_section(reply.memory_view))
         for error in find_citation_errors(reply, records_by_user[question["user_id"]], now):
             invalid += 1
             print(f"{question['question_id']}: {error}")
@@ -92,7 +92,7 @@ async def check_labeled_set(
     return counts, invalid
 
 
-def _statements_by_section(view: pb.MemoryView) -> list[list[pb.Statement]]:
+def _group_statements_by_section(view: pb.MemoryView) -> list[list[pb.Statement]]:
     return [list(view.preferences), list(view.profile), list(view.constraints)]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from contract_comments import PACKAGE, ROOT, collect_comments, load_contract
-from generated_page import write_or_check
+from generated_page import write_or_check_page
 from google.api import annotations_pb2, http_pb2
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
@@ -131,4 +131,4 @@ def _format_reference(type_name: str) -> str:
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(write_or_check(PAGE, render_page()))
+    sys.exit(write_or_check_page(PAGE, render_page()))

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from generated_page import write_or_check
+from generated_page import write_or_check_page
 from load import performance_chart
 from usage import show_help
 
@@ -24,7 +24,7 @@ def main() -> int:
         json.loads((FOLDER / name).read_text(encoding="utf-8")) for name in (charts.FIGURES, performance_chart.FIGURES)
     )
     drawings = {charts.PICTURE: charts.render_chart(quality), **performance_chart.render_charts(performance)}
-    return max([write_or_check(FOLDER / name, picture) for name, picture in drawings.items()])
+    return max([write_or_check_page(FOLDER / name, picture) for name, picture in drawings.items()])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import click
-from generated_page import write_or_check
+from generated_page import write_or_check_page
 from usage import show_help
 
 from nomemory.cli.main import nomemory
@@ -115,4 +115,4 @@ def _describe_option(option: click.Option) -> Iterator[str]:
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(write_or_check(PAGE, render_page()))
+    sys.exit(write_or_check_page(PAGE, render_page()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from generated_page import write_or_check
+from generated_page import write_or_check_page
 from usage import show_help
 
 from nomemory.server.runtime.metrics.catalog import CATALOG
@@ -86,4 +86,4 @@ def _render_row(family: MetricFamily) -> str:
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(write_or_check(PAGE, render_page()))
+    sys.exit(write_or_check_page(PAGE, render_page()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from generated_page import write_or_check
+from generated_page import write_or_check_page
 from pydantic.fields import FieldInfo
 from usage import show_help
 
@@ -40,4 +40,4 @@ def _render_row(variable: str, field: FieldInfo) -> str:
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(write_or_check(PAGE, render_page()))
+    sys.exit(write_or_check_page(PAGE, render_page()))

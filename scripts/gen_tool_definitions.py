@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from generated_page import write_or_check
+from generated_page import write_or_check_page
 from usage import show_help
 
 from nomemory.mcp.tools import TOOLS, Tool
@@ -27,4 +27,4 @@ def _definition_json(tool: Tool) -> object:
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(write_or_check(FILE, render_definitions()))
+    sys.exit(write_or_check_page(FILE, render_definitions()))

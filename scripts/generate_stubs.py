@@ -72,7 +72,7 @@ class ClientStubs:
     needs: Sequence[str] = ()
     also: Sequence[str] = ()
 
-    def replace_committed(self) -> None:
+    def replace_committed_stubs(self) -> None:
         """Replace the committed stubs with newly generated ones."""
         fresh = self._generate_files()
         for old in self.root.glob(self.pattern):
@@ -109,14 +109,14 @@ COMMITTED: Final = (
 )
 
 
-def write_or_check(stubs: Sequence[ClientStubs], *, check: bool) -> int:
+def write_or_check_stubs(stubs: Sequence[ClientStubs], *, check: bool) -> int:
     """Write or check the stubs of each language whose programs are installed; return the exit status."""
     outdated = []
     for stub in stubs:
         if missing := describe_missing_programs(stub.needs):
             print(f"stubs of {stub.language}: skipped, {missing}")
         elif not check:
-            stub.replace_committed()
+            stub.replace_committed_stubs()
         elif not stub.are_up_to_date():
             outdated.append(stub.language)
     if outdated:
@@ -130,7 +130,7 @@ def main() -> int:
         prog="scripts/gen_proto", description="Generate the client stubs of the API definition."
     )
     parser.add_argument("--check", action="store_true", help="only report whether the committed stubs are up to date")
-    return write_or_check(COMMITTED, check=parser.parse_args().check)
+    return write_or_check_stubs(COMMITTED, check=parser.parse_args().check)
 
 
 if __name__ == "__main__":

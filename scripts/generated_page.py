@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 
-def write_or_check(page: Path, text: str) -> int:
+def write_or_check_page(page: Path, text: str) -> int:
     """Write a generated page, or only compare it if the command line has --check; return the exit status."""
     if "--check" not in sys.argv:
         page.write_text(text, encoding="utf-8")

@@ -41,12 +41,12 @@ def main(file: Path) -> None:
         raise SystemExit("the generated document does not match the CycloneDX 1.6 schema")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
-    print(f"{file}: {len(dependency_closure())} distributions")
+    print(f"{file}: {len(find_dependency_closure())} distributions")
 
 
 def render_document() -> str:
     """Return the software bill of materials as JSON."""
-    needs = dependency_closure()
+    needs = find_dependency_closure()
     components = {name: build_component(distribution(name)) for name in needs}
     product = components[PRODUCT]
     product.type = ComponentType.APPLICATION
@@ -60,7 +60,7 @@ def render_document() -> str:
     return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
 
 
-def dependency_closure() -> dict[str, set[str]]:
+def find_dependency_closure() -> dict[str, set[str]]:
     """Return the product and its transitive dependencies, each mapped to its direct dependencies, by canonical name."""
     dependencies: dict[str, set[str]] = {}
     pending: list[RequiredDistribution] = [(PRODUCT, frozenset())]

@@ -30,7 +30,7 @@ LINK = re.compile(r"(?<=\]\()([^)#\s]+)(#[^)\s]*)?(?=\))")
 NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n"
 
 
-def map_prose(text: str, change: Callable[[str], str]) -> str:
+def transform_prose(text: str, change: Callable[[str], str]) -> str:
     """Apply a function to a Markdown text, except to fenced code blocks."""
     result, end = "", 0
     for block in FENCED.finditer(text):
@@ -53,7 +53,7 @@ def render_page(path: str, links: list[str]) -> str:
     text = (ROOT / LANDING.get(path, path)).read_text(encoding="utf-8")
     if not path.endswith(".md"):
         return f"{NOT_SEARCHED}# {path}\n\n````{LANGUAGES.get(Path(path).suffix, 'text')}\n{text.rstrip()}\n````\n"
-    return map_prose(text, lambda prose: LINK.sub(lambda link: resolve_link(path, link, links), prose))
+    return transform_prose(text, lambda prose: LINK.sub(lambda link: resolve_link(path, link, links), prose))
 
 
 def render_folder_page(folder: str, links: list[str]) -> str:

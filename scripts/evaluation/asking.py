@@ -157,7 +157,7 @@ class RecordedRecallMethod:
         return replace(result, prompts=tuple(self.endpoint.prompts), lacks_model_answer=self.endpoint.lacks_answer)
 
 
-def methods_by_name(names: Sequence[str]) -> dict[str, Method]:
+def select_methods(names: Sequence[str]) -> dict[str, Method]:
     """Return the methods with the given names."""
     available: tuple[Method, ...] = (ask_lexical, ask_semantic, ask_hybrid, RecallMethod())
     return {name: method for name, method in zip(NAMES, available, strict=True) if name in names}

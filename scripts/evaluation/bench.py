@@ -26,7 +26,7 @@ from evaluation.asking import (
     RecordedRecallMethod,
     UnsupportedMethodError,
     ask_all,
-    methods_by_name,
+    select_methods,
 )
 from evaluation.labeled_file import LabeledDataError, Question
 from evaluation.labeled_set import (
@@ -44,10 +44,10 @@ from evaluation.options import (
     parse_comma_separated,
 )
 from evaluation.recorded_endpoint import RecordedEndpoint, running_endpoint
-from evaluation.summary import summarize
+from evaluation.summary import summarize_answers
 from evaluation.table import build_leave_one_out_table, build_tables
 from evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
-from evaluation.variants import RecallAnswers, build_ablation_tables, leave_one_out, measure_ablation
+from evaluation.variants import RecallAnswers, build_ablation_tables, evaluate_leave_one_out, measure_ablation
 from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
@@ -121,9 +121,9 @@ def bench_recall(
             if prompts:
                 results, waiting = _measure_with_recorded_answers(sets, data, prompts)
             else:
-                results = _measure_sets(sets, methods_by_name(names), data, {})
-            left_out = leave_one_out(partial(_recall_labeled_questions, sets, data)) if loo else {}
-            steps = measure_ablation(partial(_measure_sets, sets, methods_by_name([HYBRID]), data)) if ablate else {}
+                results = _measure_sets(sets, select_methods(names), data, {})
+            left_out = evaluate_leave_one_out(partial(_recall_labeled_questions, sets, data)) if loo else {}
+            steps = measure_ablation(partial(_measure_sets, sets, select_methods([HYBRID]), data)) if ablate else {}
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
@@ -215,7 +215,7 @@ def _ask_set(
             console.print(f"skipped: {name} on {labeled_set.name}: {error}", style="yellow", soft_wrap=True)
             continue
         others = make_off_topic_questions(labeled_set.questions) if isinstance(method, RecallMethod) else []
-        yield name, summarize(answers, list(ask_all(client, method, others, server.cpu_ms)))
+        yield name, summarize_answers(answers, list(ask_all(client, method, others, server.cpu_ms)))
 
 
 def _show_progress(labeled_set: LabeledSet, name: str, console: Console) -> Iterator[Question]:

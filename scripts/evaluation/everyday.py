@@ -40,7 +40,7 @@ class EverydayResult:
         return any(self.question.evidence & cited for cited in statements)
 
 
-def summarize(results: Iterable[EverydayResult]) -> str:
+def summarize_results(results: Iterable[EverydayResult]) -> str:
     """Return a sentence with the number of correct results for answerable and for unanswerable questions."""
     evaluated = list(results)
     answerable = [item.is_correct for item in evaluated if item.question.evidence]
@@ -71,7 +71,7 @@ def bench_everyday() -> None:
         table.add_row(item.question.text, mark, item.result.verdict, estimate, quoted)
     console = stdout_console()
     console.print(table)
-    console.print(summarize(results))
+    console.print(summarize_results(results))
 
 
 def _recall_questions(questions: Iterable[Question]) -> list[EverydayResult]:

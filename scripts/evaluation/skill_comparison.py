@@ -20,10 +20,10 @@ from evaluation.asking import Answer, Cost, RecallMethod, ask_question
 from evaluation.labeled_file import LabeledDataError, Question, read_questions
 from evaluation.labeled_set import IndexingTimeoutError, LabeledSet, import_messages, read_set, wait_for_indexes
 from evaluation.options import json_file_option, write_json
-from evaluation.summary import summarize
+from evaluation.summary import summarize_answers
 from evaluation.table import build_skill_table
 from evaluation.temporary_server import ServerStartError, temporary_server
-from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.connection import Target, open_client, target_option
 from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.cli.terminal import pluralize, to_single_line
 from nomemory.client.sync import Client
@@ -96,7 +96,7 @@ def compare_skills(
 def _collect_answers(skills: SkillSelection, questions: Path, messages: Path | None, target: Target) -> Answers:
     if messages is None:
         question_list = read_questions(questions)
-        with connect(target) as client:
+        with open_client(target) as client:
             return _ask_with_progress(client, skills.names, question_list)
     labeled = read_set(messages.stem, messages, questions)
     with _running_client(labeled, skills) as client:
@@ -108,7 +108,7 @@ def _running_client(labeled: LabeledSet, skills: SkillSelection) -> Iterator[Cli
     """Run a server that has the messages and the skills; yield a client."""
     skill_dirs = [*map(str, skills.folders), os.environ.get("NOMEMORY_RECALL_SKILL_DIRS", "")]
     settings = {"NOMEMORY_RECALL_SKILL_DIRS": os.pathsep.join(filter(None, skill_dirs))}
-    with temporary_server(settings) as server, connect(Target(server.target)) as client:
+    with temporary_server(settings) as server, open_client(Target(server.target)) as client:
         import_messages(client, labeled.path, labeled.messages)
         with show_indexing_progress(stderr_console()) as report_progress:
             wait_for_indexes(client, report_progress)
@@ -205,7 +205,7 @@ def to_json(answers: Answers) -> dict[str, Any]:
     "user_id", "category", "question", "gained", "lost"}]}}`.
     """
     return {
-        "skills": {skill: summarize(results) for skill, results in answers.items()},
+        "skills": {skill: summarize_answers(results) for skill, results in answers.items()},
         "changes": {
             skill: [_change_record(item) for item in changed]
             for skill, changed in find_changes_by_skill(answers).items()
@@ -221,7 +221,7 @@ def find_changes_by_skill(answers: Answers) -> Mapping[str, Sequence[EvidenceCha
 
 def render_report(answers: Answers) -> Iterator[Table | Text]:
     """Yield the table of figures, then the evidence changes of each skill against the first skill."""
-    yield build_skill_table({skill: summarize(results) for skill, results in answers.items()})
+    yield build_skill_table({skill: summarize_answers(results) for skill, results in answers.items()})
     first = next(iter(answers))
     for skill, changed in find_changes_by_skill(answers).items():
         yield Text()

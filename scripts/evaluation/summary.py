@@ -31,7 +31,7 @@ Metrics = dict[str, tuple[float, Interval | None]]
 Value = Callable[[Answer], float | None]
 
 
-def summarize(answers: Sequence[Answer], off_topic: Sequence[Answer] = ()) -> dict[str, Any]:
+def summarize_answers(answers: Sequence[Answer], off_topic: Sequence[Answer] = ()) -> dict[str, Any]:
     """Return the metrics of one method on one set: `{"all": figures, "categories": {…}, "languages": {…}}`.
 
     Unanswerable questions count only for verdicts, contradictions and costs. For verdict metrics, a group that has only
@@ -65,7 +65,7 @@ def _off_topic_figures(answers: Sequence[Answer]) -> Figures:
 
 
 def _refusal_curve(answers: Sequence[Answer]) -> list[tuple[float, float]]:
-    answerable, unanswerable = _partition(answers, lambda item: item.result.sufficiency)
+    answerable, unanswerable = _partition_by_answerability(answers, lambda item: item.result.sufficiency)
     return refusal_curve(answerable, unanswerable) if answerable and unanswerable else []
 
 
@@ -117,7 +117,9 @@ def _verdict_metrics(answers: Sequence[Answer], everything: Sequence[Answer]) ->
     right = _partition_with_fallback(answers, everything, _verdict_correctness)
     if all(right):
         metrics["balanced_accuracy"] = balanced_accuracy(*right)
-    for name, values in zip(("answered", "refused"), _partition(answers, _verdict_correctness), strict=True):
+    for name, values in zip(
+        ("answered", "refused"), _partition_by_answerability(answers, _verdict_correctness), strict=True
+    ):
         if values:
             metrics[name] = _mean_with_interval(values)
     return metrics
@@ -176,11 +178,14 @@ def _partition_with_fallback(
     answers: Sequence[Answer], everything: Sequence[Answer], value: Value
 ) -> tuple[list[float], list[float]]:
     """Return the values of answerable and of unanswerable questions; an empty group is taken from the whole set."""
-    (positive, negative), (all_positive, all_negative) = _partition(answers, value), _partition(everything, value)
+    (positive, negative), (all_positive, all_negative) = (
+        _partition_by_answerability(answers, value),
+        _partition_by_answerability(everything, value),
+    )
     return positive or all_positive, negative or all_negative
 
 
-def _partition(answers: Sequence[Answer], value: Value) -> tuple[list[float], list[float]]:
+def _partition_by_answerability(answers: Sequence[Answer], value: Value) -> tuple[list[float], list[float]]:
     """Return the values of answerable and of unanswerable questions, without None."""
     sides: tuple[list[float], list[float]] = ([], [])
     for answer in answers:

@@ -46,7 +46,7 @@ Measure = Callable[[Mapping[str, str]], Results]
 """Measures a server with additional settings."""
 
 
-def leave_one_out(run_recalls: RunRecalls) -> dict[str, Any]:
+def evaluate_leave_one_out(run_recalls: RunRecalls) -> dict[str, Any]:
     """Return the figures of each user at thresholds that were chosen on the other users.
 
     The quote threshold maximizes the harmonic mean of view_recall and view_precision. The verdict threshold is the

@@ -194,12 +194,12 @@ def _to_retrieved_point(record: models.Record) -> qdrant.RetrievedPoint:
 def _create_servicer(base: type, fake: FakeQdrant, lock: threading.Lock) -> Any:  # noqa: ANN401
     """Return a servicer with the methods of a service that the fake implements."""
 
-    def method(answer: Callable[[Any], Any]) -> Callable[[object, Any, object], Any]:
-        def locked(_self: object, request: Any, _context: object) -> Any:  # noqa: ANN401
+    def create_method(answer: Callable[[Any], Any]) -> Callable[[object, Any, object], Any]:
+        def call_locked(_self: object, request: Any, _context: object) -> Any:  # noqa: ANN401
             with lock:
                 return answer(request)
 
-        return locked
+        return call_locked
 
     names = [name for name in vars(base) if name[0].isupper() and hasattr(fake, name)]
-    return type("Servicer", (base,), {name: method(getattr(fake, name)) for name in names})()
+    return type("Servicer", (base,), {name: create_method(getattr(fake, name)) for name in names})()

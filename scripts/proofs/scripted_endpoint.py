@@ -101,7 +101,7 @@ def create_json_server(answer: Callable[[str, Body], tuple[int, bytes]]) -> Thre
         answer: maps path and body of a request to status and body of the response; must be thread-safe.
     """
 
-    class Handler(BaseHTTPRequestHandler):
+    class JsonRequestHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -117,10 +117,10 @@ def create_json_server(answer: Callable[[str, Body], tuple[int, bytes]]) -> Thre
         def log_message(self, *_: object) -> None:
             """Suppress the access log."""
 
-    class Server(ThreadingHTTPServer):
+    class JsonServer(ThreadingHTTPServer):
         def handle_error(self, *_: object) -> None:
             """Ignore errors of clients that were killed."""
 
-    server = Server(("127.0.0.1", 0), Handler)
+    server = JsonServer(("127.0.0.1", 0), JsonRequestHandler)
     server.daemon_threads = True
     return server

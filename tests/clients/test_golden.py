@@ -16,7 +16,7 @@ from nomemory.mcp.tools import TOOLS
 from nomemory.recall.tools.argument_parsing import find_unknown_arguments
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 from proofs.conformance.client_runners import CLIENT_RUNNERS, SCENARIO
-from proofs.conformance.expectation import client_disagreements, outcome_differences
+from proofs.conformance.expectation import find_client_disagreements, find_outcome_differences
 from proofs.conformance.mcp_requests import TOOLS as CALLED_BY
 from proofs.conformance.mcp_requests import NoToolError, ToolCall, build_tool_call
 from proofs.conformance.mcp_view import select_visible_expectations, select_visible_outcome, to_api_reply
@@ -107,7 +107,7 @@ REFUSED = {"refused": {"code": "NOT_FOUND", "reason": "R", "message": "no", "vio
     ],
 )
 def test_expected_outcome_has_no_differences(expected: dict[str, Any], outcome: dict[str, Any]) -> None:
-    assert not list(outcome_differences(expected, outcome))
+    assert not list(find_outcome_differences(expected, outcome))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_expected_outcome_has_no_differences(expected: dict[str, Any], outcome: 
     ],
 )
 def test_difference_from_the_expectation_is_reported(expected: dict[str, Any], outcome: dict[str, Any]) -> None:
-    assert list(outcome_differences(expected, outcome))
+    assert list(find_outcome_differences(expected, outcome))
 
 
 def test_clients_agree_where_only_the_run_differs() -> None:
@@ -137,17 +137,17 @@ def test_clients_agree_where_only_the_run_differs() -> None:
 
     step = {"name": "one"}
     alike = outcome(writeToken="y", id="m_ZZZ3456789ABCDEFGHJKMNPQRS", score=0.3)
-    assert not list(client_disagreements([step], [outcome()], [alike]))
+    assert not list(find_client_disagreements([step], [outcome()], [alike]))
     for changed in ({"text": "b"}, {"score": 0.4}, {"more": 1}):
-        assert list(client_disagreements([step], [outcome()], [outcome(**changed)]))
+        assert list(find_client_disagreements([step], [outcome()], [outcome(**changed)]))
 
 
 def test_the_time_of_a_recall_counts_where_a_step_says_it() -> None:
     early, late = ({"replies": [{"limits": {"timeRange": {"until": moment}}}]} for moment in ("early", "late"))
     untimed_step = {"name": "one", "request": {"question": "?"}}
     timed_step = {"name": "one", "request": {"context": {"now": "2026-06-01T00:00:00Z"}}}
-    assert not list(client_disagreements([untimed_step], [early], [late]))
-    assert list(client_disagreements([timed_step], [early], [late]))
+    assert not list(find_client_disagreements([untimed_step], [early], [late]))
+    assert list(find_client_disagreements([timed_step], [early], [late]))
 
 
 def test_the_packages_have_the_version_of_the_server() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.asking import MethodResult
-from evaluation.everyday import EverydayResult, summarize
+from evaluation.everyday import EverydayResult, summarize_results
 from evaluation.labeled_file import Question, read_messages, read_questions
 from evaluation.view import ViewCitations
 
@@ -42,7 +42,7 @@ def test_the_summary_counts_both_kinds() -> None:
         everyday_result(ANSWERABLE, "POSSIBLE"),
         everyday_result(UNANSWERABLE, "SUPPORTED", "m2"),
     ]
-    assert summarize(some) == "1 of 2 answered in the first two statements; 1 of 1 unanswerable ones asserted"
+    assert summarize_results(some) == "1 of 2 answered in the first two statements; 1 of 1 unanswerable ones asserted"
 
 
 def test_sample_users_have_fifteen_questions_each_and_six_are_unanswerable() -> None:

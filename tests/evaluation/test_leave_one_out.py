@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from evaluation.asking import Answer, MethodResult
 from evaluation.labeled_file import Question
-from evaluation.variants import QUOTE_SETTING, QUOTE_THRESHOLDS, RecallAnswers, leave_one_out
+from evaluation.variants import QUOTE_SETTING, QUOTE_THRESHOLDS, RecallAnswers, evaluate_leave_one_out
 from evaluation.view import ViewCitations
 
 
@@ -26,13 +26,13 @@ def asked_at(settings: Mapping[str, str]) -> RecallAnswers:
 
 
 def test_the_threshold_of_a_person_is_chosen_without_their_questions() -> None:
-    figures = leave_one_out(asked_at)
+    figures = evaluate_leave_one_out(asked_at)
     assert figures["people"] == 3
     assert figures["cuts"]["ann"] != QUOTE_THRESHOLDS[0]
     assert figures["view_full"] < 1
 
 
 def test_the_threshold_is_the_others() -> None:
-    figures = leave_one_out(asked_at)
+    figures = evaluate_leave_one_out(asked_at)
     assert figures["answered"] == round(2 / 3, 4)
     assert figures["off_topic_refused"] == round(1 / 3, 4)

@@ -17,7 +17,7 @@ from evaluation.asking import (
     ask_lexical,
     ask_question,
     ask_semantic,
-    methods_by_name,
+    select_methods,
 )
 from evaluation.labeled_file import Question
 from nomemory.client import Client
@@ -44,7 +44,7 @@ def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script
     for message_id in ("m2", "m1"):
         reply.items.add().message.message_id = message_id
     script.will("HybridSearch", reply)
-    assert measured(script, methods_by_name(["HybridSearch"])["HybridSearch"]) == MethodResult(
+    assert measured(script, select_methods(["HybridSearch"])["HybridSearch"]) == MethodResult(
         ("m2", "m1"), sufficiency=0.25
     )
     (request,) = script.asked

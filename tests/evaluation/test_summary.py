@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.asking import Answer, MethodResult
 from evaluation.labeled_file import Question
-from evaluation.summary import summarize
+from evaluation.summary import summarize_answers
 
 RANKING = {"hit@1", "hit@6", "recall@6", "recall@10", "recall@20", "recall@50", "full@6", "mrr", "ndcg@10"}
 CHOICE = {"precision", "evidence_recall", "evidence_messages"}
@@ -30,7 +30,7 @@ RECALLED = [
 
 
 def test_all_and_every_category_have_their_figures_with_intervals() -> None:
-    result = summarize(RECALLED)
+    result = summarize_answers(RECALLED)
     assert set(result) == {"all", "categories"}
     assert set(result["categories"]) == {"easy", "hard", "adversarial"}
     everything = result["all"]
@@ -42,7 +42,7 @@ def test_all_and_every_category_have_their_figures_with_intervals() -> None:
 
 
 def test_unanswerable_questions_count_for_verdicts_and_costs_alone() -> None:
-    result = summarize(RECALLED)
+    result = summarize_answers(RECALLED)
     everything, adversarial = result["all"], result["categories"]["adversarial"]
     assert (everything["questions"], everything["answerable"], everything["cut_questions"]) == (5, 3, 1)
     assert everything["recall@6"] == pytest.approx((1 + 0.5 + 0) / 3, abs=1e-4)
@@ -55,7 +55,7 @@ def test_unanswerable_questions_count_for_verdicts_and_costs_alone() -> None:
 
 
 def test_verdicts_are_held_against_the_other_side_of_the_whole_set() -> None:
-    result = summarize(RECALLED)
+    result = summarize_answers(RECALLED)
     easy, adversarial = result["categories"]["easy"], result["categories"]["adversarial"]
     assert result["all"]["sufficiency_auc"] == pytest.approx(5 / 6, abs=1e-4)
     assert easy["sufficiency_auc"] == 0.75
@@ -66,9 +66,9 @@ def test_verdicts_are_held_against_the_other_side_of_the_whole_set() -> None:
 
 
 def test_undefined_metrics_are_omitted() -> None:
-    plain = summarize([answer("easy", {"a"}, MethodResult(("a",)), cpu_ms=None)])["all"]
+    plain = summarize_answers([answer("easy", {"a"}, MethodResult(("a",)), cpu_ms=None)])["all"]
     assert set(plain) == RANKING | COUNTS - {"cpu_p50_ms"} | {"ci"}
-    one_sided = summarize([answer("easy", {"a"}, MethodResult(("a",), 0.5, verdict="SUPPORTED"))])["all"]
+    one_sided = summarize_answers([answer("easy", {"a"}, MethodResult(("a",), 0.5, verdict="SUPPORTED"))])["all"]
     assert "sufficiency_auc" not in one_sided
     assert one_sided["answered"] == 1
 
@@ -85,13 +85,13 @@ def test_languages_and_questions_about_somebody_else_have_their_figures() -> Non
     )
     verdicts = ("SUPPORTED", "INSUFFICIENT", "INSUFFICIENT", "INSUFFICIENT")
     refused = [answer("easy", set(), MethodResult((), verdict=verdict)) for verdict in verdicts]
-    result = summarize([english, chinese], refused)
+    result = summarize_answers([english, chinese], refused)
     assert set(result["languages"]) == {"en", "zh"}
     assert result["all"]["off_topic_refused"] == 0.75
 
 
 def test_the_curve_of_refusals_goes_from_all_answered_to_few() -> None:
-    curve = summarize(RECALLED)["all"]["refusal_curve"]
+    curve = summarize_answers(RECALLED)["all"]["refusal_curve"]
     assert curve[0] == (1.0, 0.5)
     assert [answered for answered, _ in curve] == sorted((answered for answered, _ in curve), reverse=True)
 
@@ -102,13 +102,13 @@ def test_unanswered_prompts_count_only_as_waiting() -> None:
         answer("easy", {"a"}, result),
         answer("hard", {"a"}, MethodResult((), prompts=("x",), lacks_model_answer=True)),
     ]
-    everything = summarize(answers)["all"]
+    everything = summarize_answers(answers)["all"]
     assert (everything["waiting"], everything["questions"], everything["hit@1"]) == (1, 1, 1)
     assert (everything["calls"], everything["prompt_tokens_p50"], everything["prompt_chars_p50"]) == (2, 51, 151)
-    assert summarize(answers[1:])["all"]["waiting"] == 1
+    assert summarize_answers(answers[1:])["all"]["waiting"] == 1
 
 
 def test_questions_of_conversations_have_figures_by_conversation() -> None:
     question = Question("q", "u", "?", "easy", frozenset("a"), None, conversations={"a": "1", "b": "2"})
-    everything = summarize([Answer(question, MethodResult(("b", "a")), 1.0, None)])["all"]
+    everything = summarize_answers([Answer(question, MethodResult(("b", "a")), 1.0, None)])["all"]
     assert everything["session_recall@5"] == 1

@@ -24,7 +24,7 @@ from nomemory.v1 import ingest_service_pb2 as ingest
 from nomemory.v1 import query_service_pb2 as query
 
 ROOT = Path(__file__).parents[2]
-READS = [name for name, tool in TOOLS.items() if not tool.writes]
+READS = [name for name, tool in TOOLS.items() if not tool.is_write]
 
 
 def call_tool(tools: MemoryTools, name: str, **arguments: object) -> Any:  # noqa: ANN401 - JSON

@@ -53,7 +53,8 @@ def connect(guarded: Guarded) -> Connect:
     async def connected(credential: str, user: str | None) -> AsyncIterator[Client]:
         async with grpc.aio.insecure_channel(guarded.server.target) as channel:
             backend, shown = Backend(channel, 10), Credential(tuple(bearer(credential)), user)
-            async with Client(MemoryServer(backend, lambda _context: backend.bind(shown)).protocol_server()) as client:
+            server = MemoryServer(backend, lambda _context: backend.bind(shown))
+            async with Client(server.build_protocol_server()) as client:
                 yield client
 
     return connected

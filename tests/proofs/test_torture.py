@@ -61,7 +61,7 @@ def kinds(server: Server, ledger: Ledger) -> list[str]:
     at = At(server.target)
     assert not wait_for_indexes(at, 30)
     verification = Verification(at, 4)
-    verification.run([ledger], ["u"])
+    verification.verify_users([ledger], ["u"])
     return sorted({finding.kind for finding in verification.findings})
 
 

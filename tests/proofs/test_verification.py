@@ -58,7 +58,7 @@ def test_a_batch_that_was_not_acknowledged_is_there_as_a_whole_or_not(
     ledger = Ledger(users=["u"])
     changes = {("u", "a"): FIRST, ("u", "b"): OTHER}
     ledger.record_attempt(changes)
-    ledger.mark_uncertain(changes)
+    ledger.record_unknown_outcome(changes)
     assert [finding.kind for finding in find_partial_batches(ledger, {"u": stored})] == kinds
     ledger.allow_partial_deletion("u")  # a deletion by a filter may have taken one of them along
     assert not list(find_partial_batches(ledger, {"u": stored}))

@@ -19,7 +19,7 @@ _OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_le
 
 @dataclass(frozen=True, slots=True)
 class ServerConnection:
-    """Addresses and credentials of a server.
+    """ListenAddresses and credentials of a server.
 
     Attributes:
         targets: addresses of the replicas: HOST:PORT for gRPC, http://HOST:PORT or https://HOST:PORT for HTTP.

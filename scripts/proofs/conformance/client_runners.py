@@ -63,12 +63,12 @@ class ClientRunner:
         """
         output = work / f"{self.name}.jsonl"
         for command in self.prepare:
-            self._execute(*command, timeout_s=None)  # a download can take minutes
+            self._run_command(*command, timeout_s=None)  # a download can take minutes
         with run_golden_server() as connection_file:
-            self._execute(*self.play, str(SCENARIO), str(connection_file), str(output), timeout_s=_PLAYING_MAX_S)
+            self._run_command(*self.play, str(SCENARIO), str(connection_file), str(output), timeout_s=_PLAYING_MAX_S)
         return read_outcomes(output)
 
-    def _execute(self, *command: str, timeout_s: float | None) -> None:
+    def _run_command(self, *command: str, timeout_s: float | None) -> None:
         try:
             subprocess.run(command, cwd=ROOT / self.folder, check=True, timeout=timeout_s)  # noqa: S603 - trusted commands
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:

@@ -51,9 +51,9 @@ class ConformanceRun:
     def write_dataset(self, name: str, count: int) -> tuple[Dataset, str]:
         """Write a dataset of `count` messages for a new user; return it and the write token."""
         dataset = Dataset(self.create_user(name), self.random, self.info.embedding_dimension)
-        return dataset, self.write(dataset.create(range(count))).write_token
+        return dataset, self.write_messages(dataset.create_messages(range(count))).write_token
 
-    def write(
+    def write_messages(
         self, messages: Iterable[Message], *, replace: bool = False, request_id: str = ""
     ) -> i.WriteMessagesResponse:
         """Write messages."""
@@ -61,11 +61,11 @@ class ConformanceRun:
             i.WriteMessagesRequest(messages=messages, replace=replace, request_id=request_id)
         )
 
-    def delete(self, user_id: str, **selector: object) -> i.DeleteMessagesResponse:
+    def delete_messages(self, user_id: str, **selector: object) -> i.DeleteMessagesResponse:
         """Delete messages by ids or by filter."""
         return self.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user_id, **selector))  # type: ignore[arg-type]
 
-    def list_all(self, user_id: str, page_size: int = 50, **options: object) -> Iterator[Message]:
+    def list_messages(self, user_id: str, page_size: int = 50, **options: object) -> Iterator[Message]:
         """Yield the messages of all pages."""
         cursor = ""
         while True:
@@ -104,12 +104,12 @@ class ConformanceRun:
         )
         return [(item.message, item.score) for item in self.query.SemanticSearch(request).items]
 
-    def export(self, user_id: str, **options: object) -> list[Message]:
+    def export_messages(self, user_id: str, **options: object) -> list[Message]:
         """Export all messages of a user."""
         stream = self.query.ExportMessages(q.ExportMessagesRequest(user_id=user_id, **options))  # type: ignore[arg-type]
         return [message for batch in stream for message in batch.messages]
 
-    def count(self, user_id: str, **options: object) -> int:
+    def count_messages(self, user_id: str, **options: object) -> int:
         """Return the number of messages of a user."""
         return self.query.CountMessages(q.CountMessagesRequest(user_id=user_id, **options)).count  # type: ignore[arg-type]
 

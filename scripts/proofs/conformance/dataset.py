@@ -37,13 +37,13 @@ class Dataset:
     dimension: int
     messages: list[Message] = field(default_factory=list)
 
-    def create(self, numbers: Iterable[int]) -> list[Message]:
+    def create_messages(self, numbers: Iterable[int]) -> list[Message]:
         """Create messages and add them to the dataset."""
         created = [self._create_message(number) for number in numbers]
         self.messages = sorted([*self.messages, *created], key=_sort_key)
         return created
 
-    def remove(self, matches: Predicate) -> list[Message]:
+    def remove_messages(self, matches: Predicate) -> list[Message]:
         """Remove the matching messages and return them."""
         removed = [message for message in self.messages if matches(message)]
         self.messages = [message for message in self.messages if not matches(message)]
@@ -86,12 +86,12 @@ def cosine_similarity(first: Sequence[float], second: Sequence[float]) -> float:
     return dot / math.hypot(*first) / math.hypot(*second)
 
 
-def has_words(*words: str) -> Predicate:
+def match_all_words(*words: str) -> Predicate:
     """Return a predicate that matches messages with all the words."""
     return lambda item: set(words) <= set(item.content.split())
 
 
-def has_phrase(first: str, second: str) -> Predicate:
+def match_phrase(first: str, second: str) -> Predicate:
     """Return a predicate that matches messages in which the second word directly follows the first."""
     return lambda item: (first, second) in pairwise(item.content.split())
 

@@ -10,17 +10,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from proofs.conformance.client_runners import CLIENT_RUNNERS, SCENARIO, ClientRunError, ClientRunner
-from proofs.conformance.expectation import NO_TOOL, Outcome, Step, client_disagreements, outcome_differences
+from proofs.conformance.expectation import NO_TOOL, Outcome, Step, find_client_disagreements, find_outcome_differences
 
 
 def run_clients(names: Sequence[str]) -> int:
     """Run the scenario with the named clients and print the results; return 0 if all pass."""
     steps: Sequence[Step] = json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]
     with tempfile.TemporaryDirectory(prefix="nomemory-golden-") as work:
-        return _run_and_compare([runner for runner in CLIENT_RUNNERS if runner.name in names], steps, Path(work))
+        return _run_and_compare_clients(
+            [runner for runner in CLIENT_RUNNERS if runner.name in names], steps, Path(work)
+        )
 
 
-def _run_and_compare(client_runners: Sequence[ClientRunner], steps: Sequence[Step], work: Path) -> int:
+def _run_and_compare_clients(client_runners: Sequence[ClientRunner], steps: Sequence[Step], work: Path) -> int:
     reference: Sequence[Outcome] = ()
     failed = 0
     for runner in client_runners:
@@ -34,15 +36,15 @@ def _run_and_compare(client_runners: Sequence[ClientRunner], steps: Sequence[Ste
             outcomes, errors = (), [str(error)]
         else:
             errors = [
-                *_scenario_errors(runner, steps, outcomes),
-                *_client_differences(runner, steps, outcomes, reference),
+                *_find_scenario_errors(runner, steps, outcomes),
+                *_find_client_differences(runner, steps, outcomes, reference),
             ]
             reference = reference or (() if runner.by_tools else outcomes)
         failed += bool(errors)
         for error_text in errors:
             print(f"{runner.name}: {error_text}", file=sys.stderr, flush=True)
         result = f"{len(errors)} errors in" if errors else "passed:"
-        skipped = _skipped_steps(steps, outcomes)
+        skipped = _find_skipped_steps(steps, outcomes)
         executed = len(steps) - sum(map(len, skipped.values()))
         total = f" of {len(steps)}" if skipped else ""
         print(f"{runner.name}: {result} {executed}{total} steps, {time.monotonic() - began:.0f} s", flush=True)
@@ -51,7 +53,7 @@ def _run_and_compare(client_runners: Sequence[ClientRunner], steps: Sequence[Ste
     return 1 if failed else 0
 
 
-def _skipped_steps(steps: Sequence[Step], outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
+def _find_skipped_steps(steps: Sequence[Step], outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
     """Return the names of the steps that no tool supports, by reason."""
     by_reason: dict[str, list[str]] = {}
     for step, outcome in zip(steps, outcomes, strict=False):
@@ -60,7 +62,7 @@ def _skipped_steps(steps: Sequence[Step], outcomes: Sequence[Outcome]) -> dict[s
     return dict(sorted(by_reason.items()))
 
 
-def _scenario_errors(runner: ClientRunner, steps: Sequence[Step], outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _find_scenario_errors(runner: ClientRunner, steps: Sequence[Step], outcomes: Sequence[Outcome]) -> Iterator[str]:
     if len(outcomes) != len(steps):
         yield f"ran {len(outcomes)} of {len(steps)} steps"
         return
@@ -68,11 +70,11 @@ def _scenario_errors(runner: ClientRunner, steps: Sequence[Step], outcomes: Sequ
         if not (runner.by_tools and NO_TOOL in outcome):
             yield from (
                 f"{step['name']}: {difference}"
-                for difference in outcome_differences(runner.select_checkable_expectations(step), outcome)
+                for difference in find_outcome_differences(runner.select_checkable_expectations(step), outcome)
             )
 
 
-def _client_differences(
+def _find_client_differences(
     runner: ClientRunner, steps: Sequence[Step], outcomes: Sequence[Outcome], reference: Sequence[Outcome]
 ) -> Iterator[str]:
     if not reference or not len(reference) == len(outcomes) == len(steps):
@@ -81,7 +83,7 @@ def _client_differences(
         (step, item, other) for step, item, other in zip(steps, outcomes, reference, strict=True) if NO_TOOL not in item
     ]
     visible = [runner.select_visible_outcome(step, other) for step, _, other in executed]
-    for name, item, other in client_disagreements(
+    for name, item, other in find_client_disagreements(
         [step for step, _, _ in executed], [item for _, item, _ in executed], visible
     ):
         yield f"{name}: got {json.dumps(item)}, another client {json.dumps(other)}"

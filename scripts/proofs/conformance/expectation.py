@@ -19,17 +19,17 @@ Clients that call tools return `no_tool`, with the reason, for steps that no too
 NO_TOOL: Final = "no_tool"
 
 
-def outcome_differences(step: Step, outcome: Outcome) -> Iterator[str]:
+def find_outcome_differences(step: Step, outcome: Outcome) -> Iterator[str]:
     """Yield the differences between an outcome and the expectation of its step."""
     if "refused" in step:
-        yield from _error_differences(step["refused"], outcome)
+        yield from _find_error_differences(step["refused"], outcome)
     elif "refused" in outcome:
         yield f"unexpected error: {outcome['refused']}"
     else:
-        yield from _reply_differences(step, outcome["replies"])
+        yield from _find_reply_differences(step, outcome["replies"])
 
 
-def _error_differences(expected: Mapping[str, Any], outcome: Outcome) -> Iterator[str]:
+def _find_error_differences(expected: Mapping[str, Any], outcome: Outcome) -> Iterator[str]:
     error = outcome.get("refused")
     if error is None:
         yield f"expected an error, got {outcome['replies']}"
@@ -41,15 +41,15 @@ def _error_differences(expected: Mapping[str, Any], outcome: Outcome) -> Iterato
         yield f"violations: expected {expected['violations']}, got {error['violations']}"
 
 
-def _reply_differences(step: Step, replies: Sequence[object]) -> Iterator[str]:
+def _find_reply_differences(step: Step, replies: Sequence[object]) -> Iterator[str]:
     if "replies" in step:
-        yield from value_differences(step["replies"], replies, "replies")
+        yield from find_value_differences(step["replies"], replies, "replies")
     for key, index in (("reply", 0), ("first", 0), ("last", -1)):
         if key in step:
-            yield from value_differences(step[key], replies[index] if replies else None, key)
+            yield from find_value_differences(step[key], replies[index] if replies else None, key)
 
 
-def value_differences(expected: object, actual: object, path: str) -> Iterator[str]:
+def find_value_differences(expected: object, actual: object, path: str) -> Iterator[str]:
     """Yield the paths at which a value differs from the expected one.
 
     In objects, only the expected fields are compared; null means that the field must be absent. Lists must have equal
@@ -60,10 +60,10 @@ def value_differences(expected: object, actual: object, path: str) -> Iterator[s
             yield f"{path}: expected {expected!r}, got {actual!r}"
     elif isinstance(expected, dict) and isinstance(actual, dict):
         for key, value in expected.items():
-            yield from value_differences(value, actual.get(key), f"{path}.{key}")
+            yield from find_value_differences(value, actual.get(key), f"{path}.{key}")
     elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         for index, value in enumerate(expected):
-            yield from value_differences(value, actual[index], f"{path}[{index}]")
+            yield from find_value_differences(value, actual[index], f"{path}[{index}]")
     elif expected != actual:
         yield f"{path}: expected {expected!r}, got {actual!r}"
 
@@ -87,7 +87,7 @@ def read_outcomes(file: Path) -> Sequence[Outcome]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def client_disagreements(
+def find_client_disagreements(
     steps: Sequence[Step], first: Sequence[Outcome], second: Sequence[Outcome]
 ) -> Iterator[tuple[str, Outcome, Outcome]]:
     """Yield the name and both outcomes of each step at which two clients differ."""

@@ -15,8 +15,8 @@ def _check_foreign_messages(run: ConformanceRun) -> Iterator[str]:
     (first, token), (other, _) = run.write_dataset("one", 40), run.write_dataset("other", 40)
     own_ids, query_vector = set(message_ids(first.messages)), random_unit_vector(run.random, first.dimension)
     for name, got in (
-        ("list", message_ids(run.list_all(first.user_id))),
-        ("export", message_ids(run.export(first.user_id))),
+        ("list", message_ids(run.list_messages(first.user_id))),
+        ("export", message_ids(run.export_messages(first.user_id))),
         *(
             (word, message_ids(hit for hit, _ in run.lexical_search(first.user_id, word, at_least=token)))
             for word in WORDS
@@ -31,13 +31,13 @@ def _check_foreign_messages(run: ConformanceRun) -> Iterator[str]:
         yield "a message of another user is returned by id"
     request = q.GetNeighborsRequest(user_id=first.user_id, message_id=other_id)
     yield from expect_error(lambda: run.query.GetNeighbors(request), grpc.StatusCode.NOT_FOUND)
-    (retracting,) = other.create([99])
+    (retracting,) = other.create_messages([99])
     retracting.retracts.extend(sorted(own_ids)[:32])
-    run.write([retracting])
-    if any(message.retracted_by for message in run.list_all(first.user_id)):
+    run.write_messages([retracting])
+    if any(message.retracted_by for message in run.list_messages(first.user_id)):
         yield "another user can retract messages"
-    deleted = run.delete(first.user_id, message_ids=[other_id]).deleted
-    if deleted or other_id not in message_ids(run.list_all(other.user_id)):
+    deleted = run.delete_messages(first.user_id, message_ids=[other_id]).deleted
+    if deleted or other_id not in message_ids(run.list_messages(other.user_id)):
         yield "a message of another user is deleted"
 
 
@@ -45,7 +45,7 @@ def _check_scores(run: ConformanceRun) -> Iterator[str]:
     (first, token), (other, _) = run.write_dataset("scored", 40), run.write_dataset("loud", 1)
     query_vector = random_unit_vector(run.random, first.dimension)
     before = _read_serialized_replies(run, first, token, query_vector)
-    token = run.write(other.create(range(1, 200))).write_token
+    token = run.write_messages(other.create_messages(range(1, 200))).write_token
     list(run.lexical_search(other.user_id, WORDS[0], at_least=token))
     run.semantic_search(other.user_id, query_vector, at_least=token)
     after = _read_serialized_replies(run, first, "", query_vector)

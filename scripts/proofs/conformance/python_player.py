@@ -21,12 +21,12 @@ _FLATTENED = ("filter", "timeRange", "context", "highlight")
 _RENAMED = {"queryEmbedding": "embedding", "preferredRole": "role"}
 
 
-def keyword_arguments(request: Json) -> dict[str, Any]:
+def build_keyword_arguments(request: Json) -> dict[str, Any]:
     """Return the keyword arguments of a request."""
     keywords: dict[str, Any] = {}
     for name, value in request.items():
         if name in _FLATTENED:
-            keywords |= keyword_arguments(value)
+            keywords |= build_keyword_arguments(value)
         else:
             keywords[_to_snake_case(_RENAMED.get(name, name))] = _to_argument(value)
     if keywords.pop("order", None) == "LIST_ORDER_OLDEST_FIRST":
@@ -67,7 +67,7 @@ def make_call(client: Client, step: Json, request: Json) -> Iterable[object]:
     call = step["call"]
     if call in _WRITES:
         return [_WRITES[call](client, request)]
-    keywords = keyword_arguments(request)
+    keywords = build_keyword_arguments(request)
     if "for" in step:
         keywords["user_id"] = step["for"]
     if call in _STREAMS:
@@ -77,7 +77,7 @@ def make_call(client: Client, step: Json, request: Json) -> Iterable[object]:
 
 def _call_delete(client: Client, request: Json) -> object:
     if "filter" in request:
-        return client.delete_matching(**keyword_arguments(request))
+        return client.delete_matching(**build_keyword_arguments(request))
     return client.delete(request["userId"], request.get("messageIds", ()))
 
 

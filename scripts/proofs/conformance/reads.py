@@ -15,9 +15,9 @@ from proofs.conformance.dataset import (
     Message,
     Predicate,
     cosine_similarity,
-    has_phrase,
-    has_words,
     list_differences,
+    match_all_words,
+    match_phrase,
     message_ids,
     random_unit_vector,
 )
@@ -34,7 +34,7 @@ def _check_pages(run: ConformanceRun) -> Iterator[str]:
             (q.LIST_ORDER_NEWEST_FIRST, dataset.list_newest_first()),
             (q.LIST_ORDER_OLDEST_FIRST, dataset.list_oldest_first()),
         ):
-            actual = run.list_all(dataset.user_id, size, order=order, at_least=token)
+            actual = run.list_messages(dataset.user_id, size, order=order, at_least=token)
             yield from list_differences(
                 f"pages of {size}, {q.ListOrder.Name(order)}", message_ids(actual), message_ids(expected)
             )
@@ -42,7 +42,7 @@ def _check_pages(run: ConformanceRun) -> Iterator[str]:
 
 def _check_contents(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("contents", 20)
-    for actual, expected in zip(run.list_all(dataset.user_id), dataset.list_newest_first(), strict=True):
+    for actual, expected in zip(run.list_messages(dataset.user_id), dataset.list_newest_first(), strict=True):
         bare = Message()
         bare.CopyFrom(expected)
         bare.ClearField("embedding")
@@ -54,13 +54,13 @@ def _check_contents(run: ConformanceRun) -> Iterator[str]:
 def _check_pages_while_writing(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("meanwhile", 30)
     expected, actual = message_ids(dataset.list_newest_first()), list[str]()
-    for number, message in enumerate(run.list_all(dataset.user_id, 4)):
+    for number, message in enumerate(run.list_messages(dataset.user_id, 4)):
         actual.append(message.message_id)
         if number % 4 == 0:
-            run.write(dataset.create([number]))
+            run.write_messages(dataset.create_messages([number]))
     yield from list_differences("listing during writes", actual, expected)
     yield from list_differences(
-        "next listing", message_ids(run.list_all(dataset.user_id)), message_ids(dataset.list_newest_first())
+        "next listing", message_ids(run.list_messages(dataset.user_id)), message_ids(dataset.list_newest_first())
     )
 
 
@@ -87,20 +87,22 @@ def build_filters(dataset: Dataset) -> Iterator[tuple[str, message_pb2.Filter, P
 def _check_filters(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("filters", _MESSAGES)
     for name, message_filter, matches in build_filters(dataset):
-        actual = message_ids(run.list_all(dataset.user_id, 9, filter=message_filter))
+        actual = message_ids(run.list_messages(dataset.user_id, 9, filter=message_filter))
         yield from list_differences(f"list by {name}", actual, message_ids(dataset.list_newest_first(matches)))
-        exported = message_ids(run.export(dataset.user_id, filter=message_filter))
+        exported = message_ids(run.export_messages(dataset.user_id, filter=message_filter))
         yield from list_differences(f"export by {name}", exported, message_ids(dataset.list_oldest_first(matches)))
-        if (count := run.count(dataset.user_id, filter=message_filter)) != len(actual):
+        if (count := run.count_messages(dataset.user_id, filter=message_filter)) != len(actual):
             yield f"count by {name}: {count}, listed {len(actual)}"
 
 
 def _check_counts(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("counts", _MESSAGES)
-    listed = list(run.list_all(dataset.user_id))
-    if (count := run.count(dataset.user_id)) != len(listed):
+    listed = list(run.list_messages(dataset.user_id))
+    if (count := run.count_messages(dataset.user_id)) != len(listed):
         yield f"counted {count}, listed {len(listed)}"
-    yield from list_differences("export", message_ids(run.export(dataset.user_id)), message_ids(reversed(listed)))
+    yield from list_differences(
+        "export", message_ids(run.export_messages(dataset.user_id)), message_ids(reversed(listed))
+    )
     page = run.query.ListConversations(q.ListConversationsRequest(user_id=dataset.user_id))
     actual = {conversation.conversation_id: conversation.message_count for conversation in page.conversations}
     expected = Counter(message.conversation_id for message in dataset.messages if message.conversation_id)
@@ -137,17 +139,20 @@ _SCORE_TOLERANCE = 0.02
 
 def _build_queries() -> Iterator[tuple[str, Predicate]]:
     """Yield queries with equivalent predicates."""
-    yield from ((f'"{word}"', has_words(word)) for word in WORDS)
+    yield from ((f'"{word}"', match_all_words(word)) for word in WORDS)
     for item, other in pairwise(WORDS):
-        yield f'"{item}" AND "{other}"', has_words(item, other)
-        yield f'"{item}" OR "{other}"', lambda message, a=item, b=other: has_words(a)(message) or has_words(b)(message)  # type: ignore[misc]
+        yield f'"{item}" AND "{other}"', match_all_words(item, other)
+        yield (
+            f'"{item}" OR "{other}"',
+            lambda message, a=item, b=other: match_all_words(a)(message) or match_all_words(b)(message),  # type: ignore[misc]
+        )
         yield (
             f'"{item}" NOT "{other}"',
-            lambda message, a=item, b=other: has_words(a)(message) and not has_words(b)(message),  # type: ignore[misc]
+            lambda message, a=item, b=other: match_all_words(a)(message) and not match_all_words(b)(message),  # type: ignore[misc]
         )
-        yield f'"{item} {other}"', has_phrase(item, other)
-    yield "no17", has_words("no17")
-    yield "zeppelin", has_words("zeppelin")
+        yield f'"{item} {other}"', match_phrase(item, other)
+    yield "no17", match_all_words("no17")
+    yield "zeppelin", match_all_words("zeppelin")
 
 
 def _check_lexical(run: ConformanceRun) -> Iterator[str]:
@@ -168,7 +173,9 @@ def _check_filtered_lexical(run: ConformanceRun) -> Iterator[str]:
                 item.message_id
                 for item, _ in run.lexical_search(dataset.user_id, word, filter=message_filter, at_least=token)
             ]
-            expected = message_ids(dataset.list_newest_first(lambda item: matches(item) and has_words(word)(item)))  # noqa: B023 - called immediately
+            expected = message_ids(
+                dataset.list_newest_first(lambda item: matches(item) and match_all_words(word)(item))  # noqa: B023 - called immediately
+            )
             yield from list_differences(f"{word} by {name}", sorted(actual), sorted(expected))
 
 
@@ -214,7 +221,7 @@ def _check_hybrid(run: ConformanceRun) -> Iterator[str]:
         hits = run.query.HybridSearch(request).items
         actual = message_ids(hit.message for hit in hits)
         yield from list_differences(f"{word}: duplicates", actual, list(dict.fromkeys(actual)))
-        if missing := set(message_ids(dataset.list_newest_first(has_words(word)))) - set(actual):
+        if missing := set(message_ids(dataset.list_newest_first(match_all_words(word)))) - set(actual):
             yield f"{word}: {len(missing)} matching messages are missing"
         if foreign := set(actual) - set(message_ids(dataset.messages)):
             yield f"{word}: {len(foreign)} messages of other users"

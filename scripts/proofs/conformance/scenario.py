@@ -18,7 +18,7 @@ from nomemory.client import Client
 from proofs.conformance.callers import ServerConnection, is_http_url
 from proofs.conformance.client_runners import SCENARIO
 from proofs.conformance.conformance_run import CheckSkippedError, ConformanceCheck, ConformanceRun
-from proofs.conformance.expectation import outcome_differences
+from proofs.conformance.expectation import find_outcome_differences
 from proofs.conformance.http_player import make_call as replies_over_http
 from proofs.conformance.play import ScenarioPlayer
 from proofs.conformance.python_player import call_and_convert
@@ -70,7 +70,7 @@ class Scenario:
             raise CheckSkippedError(reason)
         self._play = self._play or _RoundRobinPlayer(run.connection)
         adapted = self._adapt_step(run, step)
-        yield from outcome_differences(adapted, self._play.execute(adapted))
+        yield from find_outcome_differences(adapted, self._play.execute(adapted))
 
     def _adapt_step(self, run: ConformanceRun, step: Json) -> Json:
         """Adapt a step to the service caller, to the users of this run, and to the dimension of the server."""

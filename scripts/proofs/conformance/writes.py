@@ -18,8 +18,8 @@ _CONCURRENCY = 6
 def _check_read_your_writes(run: ConformanceRun) -> Iterator[str]:
     dataset = Dataset(run.create_user("yours"), run.random, run.info.embedding_dimension)
     for turn in range(_TURNS):
-        (message,) = dataset.create([turn])
-        token = run.write([message]).write_token
+        (message,) = dataset.create_messages([turn])
+        token = run.write_messages([message]).write_token
         for name, actual in _read_with_token(run, dataset, f"no{turn}", token):
             if message.message_id not in actual:
                 yield f"write {turn} is not visible to {name}"
@@ -28,7 +28,7 @@ def _check_read_your_writes(run: ConformanceRun) -> Iterator[str]:
 def _read_with_token(run: ConformanceRun, dataset: Dataset, word: str, token: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the ids that each read returns with a write token."""
     user_id, query_vector = dataset.user_id, random_unit_vector(run.random, dataset.dimension)
-    yield "list", message_ids(run.list_all(user_id, at_least=token))
+    yield "list", message_ids(run.list_messages(user_id, at_least=token))
     yield "words", message_ids(entry for entry, _ in run.lexical_search(user_id, word, at_least=token))
     yield "meaning", message_ids(entry for entry, _ in run.semantic_search(user_id, query_vector, at_least=token))
     request = q.HybridSearchRequest(user_id=user_id, query_text=word, at_least=token)
@@ -38,23 +38,23 @@ def _read_with_token(run: ConformanceRun, dataset: Dataset, word: str, token: st
 
 def _check_idempotent_writes(run: ConformanceRun) -> Iterator[str]:
     dataset = Dataset(run.create_user("once"), run.random, run.info.embedding_dimension)
-    batch = dataset.create(range(5))
+    batch = dataset.create_messages(range(5))
     for message in batch:
         message.message_id = ""
     with ThreadPoolExecutor(_CONCURRENCY) as threads:
-        replies = list(threads.map(lambda _: run.write(batch, request_id="the request"), range(_CONCURRENCY)))
+        replies = list(threads.map(lambda _: run.write_messages(batch, request_id="the request"), range(_CONCURRENCY)))
     if len({tuple(result.message_id for result in reply.results) for reply in replies}) != 1:
         yield "concurrent retries of one request were assigned different ids"
     yield from list_differences(
         "stored messages",
-        sorted(item.content for item in run.list_all(dataset.user_id)),
+        sorted(item.content for item in run.list_messages(dataset.user_id)),
         sorted(item.content for item in batch),
     )
 
 
 def _check_imports(run: ConformanceRun) -> Iterator[str]:
     dataset = Dataset(run.create_user("imported"), run.random, run.info.embedding_dimension)
-    messages = dataset.create(range(30))
+    messages = dataset.create_messages(range(30))
     bad = Message(user_id=dataset.user_id, content=" ")
     stream = [
         i.ImportMessagesRequest(messages=batch)
@@ -63,21 +63,21 @@ def _check_imports(run: ConformanceRun) -> Iterator[str]:
     reply = run.ingest.ImportMessages(iter(stream))
     if (reply.created, reply.unchanged, reply.rejected) != (30, 5, 1):
         yield f"created {reply.created}, unchanged {reply.unchanged}, rejected {reply.rejected}; expected 30, 5, 1"
-    actual = message_ids(run.list_all(dataset.user_id, at_least=reply.write_token))
+    actual = message_ids(run.list_messages(dataset.user_id, at_least=reply.write_token))
     yield from list_differences("stored messages", actual, message_ids(dataset.list_newest_first()))
 
 
 def _check_deletions(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("deleted", 40)
     deleted_ids = message_ids(dataset.messages[5:15])
-    reply = run.delete(dataset.user_id, message_ids=[*deleted_ids, "nobody"])
-    dataset.remove(lambda item: item.message_id in deleted_ids)
+    reply = run.delete_messages(dataset.user_id, message_ids=[*deleted_ids, "nobody"])
+    dataset.remove_messages(lambda item: item.message_id in deleted_ids)
     if reply.deleted != len(deleted_ids) or list(reply.missing_message_ids) != ["nobody"]:
         yield f"{reply.deleted} deleted, {list(reply.missing_message_ids)} missing"
     yield from _compare_all_reads(run, dataset, reply.write_token, "after a deletion by ids")
     message_filter = message_pb2.Filter(conversation_id="c")
-    removed = dataset.remove(lambda item: item.conversation_id == "c")
-    reply = run.delete(dataset.user_id, filter=message_filter)
+    removed = dataset.remove_messages(lambda item: item.conversation_id == "c")
+    reply = run.delete_messages(dataset.user_id, filter=message_filter)
     if reply.deleted != len(removed):
         yield f"{reply.deleted} deleted by a filter, expected {len(removed)}"
     yield from _compare_all_reads(run, dataset, reply.write_token, "after a deletion by a filter")
@@ -88,20 +88,20 @@ def _compare_all_reads(run: ConformanceRun, dataset: Dataset, token: str, when: 
     user_id, expected = dataset.user_id, message_ids(dataset.list_newest_first())
     everything = " OR ".join(f"no{number}" for number in range(40))
     query_vector = random_unit_vector(run.random, dataset.dimension)
-    yield from list_differences(f"list {when}", message_ids(run.list_all(user_id)), expected)
-    yield from list_differences(f"export {when}", message_ids(reversed(run.export(user_id))), expected)
+    yield from list_differences(f"list {when}", message_ids(run.list_messages(user_id)), expected)
+    yield from list_differences(f"export {when}", message_ids(reversed(run.export_messages(user_id))), expected)
     words = message_ids(item for item, _ in run.lexical_search(user_id, everything, at_least=token))
     yield from list_differences(f"words {when}", sorted(words), sorted(expected))
     meaning = message_ids(item for item, _ in run.semantic_search(user_id, query_vector, at_least=token))
     yield from list_differences(f"meaning {when}", sorted(meaning), sorted(expected))
-    if (count := run.count(user_id)) != len(expected):
+    if (count := run.count_messages(user_id)) != len(expected):
         yield f"count {when}: {count}, expected {len(expected)}"
 
 
 def _check_erasure(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("erased", 40)
     reply = run.ingest.EraseUser(i.EraseUserRequest(user_id=dataset.user_id))
-    everything = dataset.remove(lambda _: True)
+    everything = dataset.remove_messages(lambda _: True)
     if reply.deleted != len(everything):
         yield f"{reply.deleted} erased, expected {len(everything)}"
     yield from _compare_all_reads(run, dataset, reply.write_token, "after the erasure")
@@ -110,7 +110,7 @@ def _check_erasure(run: ConformanceRun) -> Iterator[str]:
     )
     if actual.items:
         yield f"{len(actual.items)} erased messages are returned by id"
-    token = run.write(dataset.create([1])).write_token
+    token = run.write_messages(dataset.create_messages([1])).write_token
     yield from _compare_all_reads(run, dataset, token, "after the user has written again")
 
 

@@ -46,7 +46,7 @@ class Mutation:
     detecting_test: Sequence[str]
 
     @classmethod
-    def parse(cls, patch: Path) -> Self:
+    def read_patch(cls, patch: Path) -> Self:
         """Parse the first two lines of a patch file."""
         mistake, detecting_test, *_ = patch.read_text().splitlines()
         return cls(patch, mistake, shlex.split(detecting_test.removeprefix(_NOTICED_BY)))
@@ -93,7 +93,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def read_mutations(only: Sequence[str], by: Sequence[str]) -> list[Mutation]:
     """Return the selected mutations by name."""
-    every = [Mutation.parse(patch) for patch in sorted(Path(__file__).parent.glob("*.patch"))]
+    every = [Mutation.read_patch(patch) for patch in sorted(Path(__file__).parent.glob("*.patch"))]
     return [item for item in every if item.detecting_test[0] in by and any(text in item.name for text in only)]
 
 

@@ -43,7 +43,7 @@ class Connection:
         self.query: QueryServiceStub
         self._connect()
 
-    def attempt(self, call: Callable[[], T]) -> T | grpc.StatusCode:
+    def attempt_call(self, call: Callable[[], T]) -> T | grpc.StatusCode:
         """Make a call; return its reply, or the status of a failed call."""
         try:
             return call()

@@ -34,7 +34,7 @@ class Fault:
     unsupported_reason: Callable[[Harness], str] = lambda _: ""
 
 
-def kill_everything(harness: Harness) -> None:
+def kill_all_processes(harness: Harness) -> None:
     """Kill all processes of the server."""
     harness.server.kill()
 
@@ -146,7 +146,7 @@ def _require_endpoint(harness: Harness) -> str:
 
 
 FAULTS = (
-    Fault("kill -9 of everything", kill_everything),
+    Fault("kill -9 of everything", kill_all_processes),
     Fault("kill -9 of the writer", _kill_writer),
     Fault("kill -9 of the lexical indexer", kill_process("lexical indexer"), require_role("lexical indexer")),
     Fault("kill -9 of the vector worker", kill_process("vector worker"), require_role("vector worker")),

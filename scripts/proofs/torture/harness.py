@@ -18,9 +18,9 @@ from proofs.server_under_test import ServerUnderTest
 from proofs.torture.disk import SmallDisk
 from proofs.torture.ledger import Ledger
 from proofs.torture.qdrant_proxy import QdrantProxy
-from proofs.torture.reader import Reader
+from proofs.torture.reader import ReadChecker
 from proofs.torture.verification import Verification, wait_for_indexes
-from proofs.torture.writer import Writer
+from proofs.torture.writer import RandomWriter
 
 _READERS = 2
 _STARTS = 3
@@ -91,8 +91,8 @@ class Harness:
         """Write and read concurrently during the context."""
         stop = threading.Event()
         writers = [self._writer_of(ledger) for ledger in self.ledgers]
-        readers = [Reader(self.ledgers, self.server, self.random.getrandbits(32)) for _ in range(_READERS)]
-        callers: list[Writer | Reader] = [*writers, *readers]
+        readers = [ReadChecker(self.ledgers, self.server, self.random.getrandbits(32)) for _ in range(_READERS)]
+        callers: list[RandomWriter | ReadChecker] = [*writers, *readers]
         threads = [threading.Thread(target=caller.run_until, args=(stop,), daemon=True) for caller in callers]
         for thread in threads:
             thread.start()
@@ -107,20 +107,20 @@ class Harness:
                 caller.close()
             self.refusals += sum(writer.failed_calls for writer in writers)
 
-    def retry_unacknowledged(self) -> None:
+    def retry_unacknowledged_batches(self) -> None:
         """Retry some unacknowledged batches without ids."""
         for ledger in self.ledgers:
             writer = self._writer_of(ledger)
-            writer.retry_unacknowledged()
+            writer.retry_unacknowledged_batches()
             self.findings += writer.findings
             writer.close()
 
-    def verify(self, users: Sequence[str]) -> None:
+    def verify_users(self, users: Sequence[str]) -> None:
         """Wait for the indexes, then compare the stored data with the ledgers."""
         for server in self.server.servers:
             self.findings += wait_for_indexes(server, self.indexing_timeout_s)
         verification = Verification(self.server, self.dimension)
-        verification.run(self.ledgers, users)
+        verification.verify_users(self.ledgers, users)
         self.findings += verification.findings
         self.stored_messages = verification.stored_messages
 
@@ -145,9 +145,9 @@ class Harness:
         }
 
     @property
-    def acknowledged(self) -> int:
+    def acknowledged_changes(self) -> int:
         """Number of acknowledged changes."""
-        return sum(ledger.acknowledged for ledger in self.ledgers)
+        return sum(ledger.acknowledged_changes for ledger in self.ledgers)
 
     def set_endpoint_behavior(self, behavior: Behavior) -> None:
         """Set the behavior of the embedding endpoint, if there is one."""
@@ -156,8 +156,8 @@ class Harness:
 
     def check_writes_recover(self, timeout_s: float) -> None:
         """Report a finding if no write is acknowledged within the timeout after a fault."""
-        before, deadline = self.acknowledged, time.monotonic() + timeout_s
-        while self.acknowledged == before:
+        before, deadline = self.acknowledged_changes, time.monotonic() + timeout_s
+        while self.acknowledged_changes == before:
             if time.monotonic() > deadline:
                 self.findings.append(
                     Finding("stuck", f"no write was acknowledged within {timeout_s:.0f} s after the fault")
@@ -168,5 +168,5 @@ class Harness:
     def _has_changed(self, ledger: Ledger, user_id: str, before: dict[str, int]) -> bool:
         return before.get(user_id) != hash(frozenset(ledger.allowed_states(user_id).items()))
 
-    def _writer_of(self, ledger: Ledger) -> Writer:
-        return Writer(ledger, self.server, self.random.getrandbits(32), self.dimension, self.vector_share)
+    def _writer_of(self, ledger: Ledger) -> RandomWriter:
+        return RandomWriter(ledger, self.server, self.random.getrandbits(32), self.dimension, self.vector_share)

@@ -46,7 +46,7 @@ class Ledger:
     """The ledger of one writer, which has exclusive users.
 
     Attributes:
-        acknowledged: number of acknowledged message changes.
+        acknowledged_changes: number of acknowledged message changes.
         open_batches: unacknowledged batches; each was applied completely or not at all.
         batches_without_ids: unacknowledged batches without ids, by request id.
         batches_with_assigned_ids: the latest acknowledged batches without ids, with their assigned ids.
@@ -54,7 +54,7 @@ class Ledger:
     """
 
     users: list[str] = field(default_factory=list)
-    acknowledged: int = 0
+    acknowledged_changes: int = 0
     open_batches: list[Changes] = field(default_factory=list)
     batches_without_ids: dict[str, BatchWithoutIds] = field(default_factory=dict)
     batches_with_assigned_ids: deque[tuple[BatchWithoutIds, tuple[str, ...]]] = field(
@@ -79,14 +79,14 @@ class Ledger:
         with self._lock:
             self._set_states(changes)
             self.tokens |= {user_id: token for user_id, _ in changes if token}
-            self.acknowledged += len(changes)
+            self.acknowledged_changes += len(changes)
 
     def record_rejection(self, before: Changes) -> None:
         """Record that the server rejected changes without effect."""
         with self._lock:
             self._set_states(before)
 
-    def mark_uncertain(self, changes: Changes) -> None:
+    def record_unknown_outcome(self, changes: Changes) -> None:
         """Record that the outcome of sent changes is unknown."""
         with self._lock:
             uncertain = {key: state for key, state in changes.items() if len(self._allowed[key[0]][key[1]]) > 1}
@@ -130,7 +130,7 @@ class Ledger:
             for item, version in stored.items():
                 allowed.setdefault(item, frozenset({version}))
 
-    def discard_unacknowledged(self) -> None:
+    def discard_unacknowledged_batches(self) -> None:
         """Remove all unacknowledged batches after verification."""
         with self._lock:
             self.open_batches.clear()

@@ -100,7 +100,7 @@ class TortureTest:
             turn += 1
         for harness in self.harnesses:
             harness.ensure_running()
-            harness.verify(harness.all_users())
+            harness.verify_users(harness.all_users())
             harness.server.stop()
         return not any(harness.findings for harness in self.harnesses)
 
@@ -108,7 +108,7 @@ class TortureTest:
         harness = self._choose_harness(turn)
         harness.ensure_running()
         fault = self._choose_fault(harness)
-        acknowledged, refused, findings = harness.acknowledged, harness.refusals, len(harness.findings)
+        acknowledged, refused, findings = harness.acknowledged_changes, harness.refusals, len(harness.findings)
         before, seconds = harness.state_hashes(), self._arguments.round_seconds
         with harness.apply_load():
             time.sleep(self._random.uniform(0.2, 0.8) * seconds)
@@ -117,12 +117,12 @@ class TortureTest:
             time.sleep(0.2 * seconds)
         began = time.monotonic()
         harness.ensure_running()
-        harness.retry_unacknowledged()
-        harness.verify(harness.select_users(before))
+        harness.retry_unacknowledged_batches()
+        harness.verify_users(harness.select_users(before))
         new_findings = harness.findings[findings:]
         self.tally.add_round(
             fault.name,
-            harness.acknowledged - acknowledged,
+            harness.acknowledged_changes - acknowledged,
             harness.refusals - refused,
             time.monotonic() - began,
             new_findings,

@@ -14,14 +14,14 @@ from proofs.replicas import Replicas
 from proofs.server_under_test import ServerUnderTest
 from proofs.torture.connection import TIMEOUT_S, Connection
 from proofs.torture.ledger import Ledger, State
-from proofs.torture.reads import ReadResult, list_all, versions_by_id
+from proofs.torture.reads import ReadResult, list_all_messages, versions_by_id
 from proofs.torture.verification import find_duplicates
 from proofs.torture.writer import COMMON_WORD
 
 _PAUSE_S = 0.05
 
 
-class Reader:
+class ReadChecker:
     """A reader of random users; each read must return the states that are certain before and after it."""
 
     def __init__(self, ledgers: Sequence[Ledger], server: ServerUnderTest | Replicas, seed: int) -> None:
@@ -38,21 +38,21 @@ class Reader:
     def run_until(self, stop: threading.Event) -> None:
         """Read until `stop` is set."""
         while not stop.is_set():
-            self._read_once()
+            self._check_random_read()
             stop.wait(self._random.random() * _PAUSE_S)
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
-    def _read_once(self) -> None:
+    def _check_random_read(self) -> None:
         ledger = self._random.choice(self._ledgers)
         if not ledger.users:
             return
         user_id = self._random.choice(ledger.users[-3:])
         before, token = ledger.certain_states(user_id), ledger.tokens.get(user_id, "")
         by_words = self._random.random() < 0.5  # noqa: PLR2004 - probability
-        result = self._connection.attempt(
+        result = self._connection.attempt_call(
             lambda: self._search(user_id, token) if by_words else self._list_messages(user_id)
         )
         if isinstance(result, grpc.StatusCode):
@@ -65,7 +65,7 @@ class Reader:
         )
 
     def _list_messages(self, user_id: str) -> ReadResult:
-        return list_all(self._connection.query, user_id)
+        return list_all_messages(self._connection.query, user_id)
 
     def _search(self, user_id: str, token: str) -> ReadResult:
         request = pb.LexicalSearchRequest(user_id=user_id, query_text=COMMON_WORD, page_size=500, at_least=token)

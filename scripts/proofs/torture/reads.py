@@ -22,7 +22,9 @@ _IDS = 500
 _TIMEOUT_S = 30.0
 
 
-def list_all(query: QueryServiceStub, user_id: str, _ids: Sequence[str] = (), _dimension: int = 0) -> ReadResult:
+def list_all_messages(
+    query: QueryServiceStub, user_id: str, _ids: Sequence[str] = (), _dimension: int = 0
+) -> ReadResult:
     """List all pages."""
     result: ReadResult = []
     cursor = ""
@@ -34,7 +36,7 @@ def list_all(query: QueryServiceStub, user_id: str, _ids: Sequence[str] = (), _d
             return result
 
 
-def get_all(query: QueryServiceStub, user_id: str, ids: Sequence[str], _dimension: int) -> ReadResult:
+def get_all_messages(query: QueryServiceStub, user_id: str, ids: Sequence[str], _dimension: int) -> ReadResult:
     """Get the messages with all past and present ids of the user."""
     result: ReadResult = []
     for start in range(0, len(ids), _IDS):
@@ -77,7 +79,7 @@ def list_by_neighbors(query: QueryServiceStub, user_id: str, _ids: Sequence[str]
     return result
 
 
-def export_all(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _dimension: int) -> ReadResult:
+def export_all_messages(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _dimension: int) -> ReadResult:
     """Export all messages."""
     stream = query.ExportMessages(pb.ExportMessagesRequest(user_id=user_id), timeout=_TIMEOUT_S)
     return [version for batch in stream for version in versions_by_id(batch.messages)]
@@ -113,12 +115,12 @@ def list_users(query: QueryServiceStub) -> Iterator[tuple[str, int]]:
 
 
 READS: Mapping[str, Read] = {
-    "list": list_all,
-    "get": get_all,
+    "list": list_all_messages,
+    "get": get_all_messages,
     "lexical": lexical_search,
     "semantic": semantic_search,
     "neighbors": list_by_neighbors,
-    "export": export_all,
+    "export": export_all_messages,
 }
 
 

@@ -13,7 +13,7 @@ from proofs.server_under_test import ServerUnderTest
 from proofs.torture.faults import (
     RECOVERY_S,
     Fault,
-    kill_everything,
+    kill_all_processes,
     kill_process,
     require_role,
     sleep_fault_duration,
@@ -110,7 +110,7 @@ def _postgres_of(harness: Harness) -> PrivatePostgres:
 
 REPLICA_FAULTS = (
     Fault("kill -9 of a replica", _kill_replica),
-    Fault("kill -9 of both replicas", kill_everything),
+    Fault("kill -9 of both replicas", kill_all_processes),
     Fault("kill -9 of a vector worker", kill_process("vector worker"), require_role("vector worker")),
     Fault("SIGTERM of a replica", _stop_replica),
     Fault("SIGTERM of both replicas", stop_gracefully),

@@ -74,7 +74,7 @@ class Tally:
         print(*self.list_skipped(), sep="\n")
         for harness in harnesses:
             starts = f"{len(harness.start_s)} starts, longest {max(harness.start_s, default=0):.1f} s"
-            changes = f"{harness.acknowledged} changes acknowledged, {harness.stored_messages} messages stored"
+            changes = f"{harness.acknowledged_changes} changes acknowledged, {harness.stored_messages} messages stored"
             print(f"{harness.name}: {changes}; {starts}")
         print(f"seed {seed}")
         print_findings([finding for harness in harnesses for finding in harness.findings])

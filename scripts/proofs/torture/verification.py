@@ -22,7 +22,7 @@ from proofs.torture.reads import (
     count_by_conversations,
     count_messages,
     find_wrong_retractions,
-    list_all,
+    list_all_messages,
     list_users,
 )
 
@@ -78,7 +78,7 @@ class Verification:
         self.stored_messages = 0
         self.findings: list[Finding] = []
 
-    def run(self, ledgers: Sequence[Ledger], chosen: Sequence[str]) -> None:
+    def verify_users(self, ledgers: Sequence[Ledger], chosen: Sequence[str]) -> None:
         """Verify the reads of the chosen users and the counts of all users; set the ledgers to the stored states."""
         owners = {user_id: ledger for ledger in ledgers for user_id in ledger.users}
         with self._server.open_channel() as channel, ThreadPoolExecutor(_THREADS) as threads:
@@ -91,11 +91,11 @@ class Verification:
             self.findings += find_partial_batches(ledger, result)
             for user_id in set(ledger.users) & set(result):
                 ledger.set_to_stored_states(user_id, result[user_id])
-            ledger.discard_unacknowledged()
+            ledger.discard_unacknowledged_batches()
 
     def _verify_user(self, query: QueryServiceStub, ledger: Ledger, user_id: str) -> dict[str, MessageVersion]:
         """Verify a user through every read; return the stored messages."""
-        in_log = list_all(query, user_id)
+        in_log = list_all_messages(query, user_id)
         allowed = ledger.allowed_states(user_id)
         pending = {version for batch in ledger.batches_without_ids.values() for version in batch.versions}
         self.findings += compare_with_ledger(user_id, in_log, allowed, pending)

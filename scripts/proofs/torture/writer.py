@@ -32,7 +32,7 @@ _WITHOUT_IDS_MAX = 8
 """Maximum number of unacknowledged batches without ids."""
 
 
-class Writer:
+class RandomWriter:
     """A writer with exclusive users.
 
     Args:
@@ -64,20 +64,20 @@ class Writer:
         """Make random changes until `stop` is set."""
         weights: dict[Callable[[], None], int] = {
             self._write_messages: 40,
-            self._write_without_ids: 10,
-            self._retry_acknowledged: 6,
+            self._write_messages_without_ids: 10,
+            self._retry_acknowledged_batch: 6,
             self._import_messages: 10,
             self._delete_messages: 14,
             self._delete_conversation: 4,
             self._replace_messages: 8,
-            self._rewrite_unchanged: 8,
+            self._rewrite_unchanged_messages: 8,
             self._erase_user: 1,
         }
         while not stop.is_set():
             self._random.choices(list(weights), list(weights.values()))[0]()
             stop.wait(self._random.random() * _PAUSE_S)
 
-    def retry_unacknowledged(self) -> None:
+    def retry_unacknowledged_batches(self) -> None:
         """Retry half of the unacknowledged batches without ids; each must be stored once."""
         for batch in list(self._ledger.batches_without_ids.values()):
             if self._random.random() < 0.5:  # noqa: PLR2004 - probability
@@ -93,7 +93,7 @@ class Writer:
             changes |= dict(self._new_messages(self._random_user()))
         self._send_write(changes)
 
-    def _rewrite_unchanged(self) -> None:
+    def _rewrite_unchanged_messages(self) -> None:
         """Write existing messages again, unchanged."""
         present = self._present_messages(self._random_user())
         self._send_write(dict(self._random.sample(present, min(3, len(present)))))
@@ -108,7 +108,7 @@ class Writer:
         batches = [dict(self._new_messages(self._random_user())) for _ in range(3)]
         before = [self._ledger.record_attempt(changes) for changes in batches]
         stream = [pb.ImportMessagesRequest(messages=self._build_messages(changes)) for changes in batches]
-        reply = self._connection.attempt(
+        reply = self._connection.attempt_call(
             lambda: self._connection.ingest.ImportMessages(iter(stream), timeout=TIMEOUT_S)
         )
         for changes, previous in zip(batches, before, strict=True):
@@ -119,10 +119,10 @@ class Writer:
             return
         before = self._ledger.record_attempt(changes)
         request = pb.WriteMessagesRequest(messages=self._build_messages(changes), replace=replace)
-        reply = self._connection.attempt(lambda: self._connection.ingest.WriteMessages(request, timeout=TIMEOUT_S))
+        reply = self._connection.attempt_call(lambda: self._connection.ingest.WriteMessages(request, timeout=TIMEOUT_S))
         self._record_reply(changes, before, reply)
 
-    def _write_without_ids(self) -> None:
+    def _write_messages_without_ids(self) -> None:
         if len(self._ledger.batches_without_ids) >= _WITHOUT_IDS_MAX:
             return
         user_id = self._random_user()
@@ -136,7 +136,7 @@ class Writer:
     def _call_write(self, batch: BatchWithoutIds) -> pb.WriteMessagesResponse | grpc.StatusCode:
         messages = [self._build_message((batch.user_id, ""), version) for version in batch.versions]
         request = pb.WriteMessagesRequest(messages=messages, request_id=batch.request_id)
-        return self._connection.attempt(lambda: self._connection.ingest.WriteMessages(request, timeout=TIMEOUT_S))
+        return self._connection.attempt_call(lambda: self._connection.ingest.WriteMessages(request, timeout=TIMEOUT_S))
 
     def _send_batch(self, batch: BatchWithoutIds) -> None:
         reply = self._call_write(batch)
@@ -145,7 +145,7 @@ class Writer:
         elif is_rejection(reply):
             self.findings.append(Finding("refused", f"a retry with the same request_id: {reply.name}"))
 
-    def _retry_acknowledged(self) -> None:
+    def _retry_acknowledged_batch(self) -> None:
         """Retry an acknowledged batch without ids; the server must return the same ids."""
         candidates = [item for item in self._ledger.batches_with_assigned_ids if self._is_as_written(*item)]
         if not candidates:
@@ -185,7 +185,9 @@ class Writer:
         before = self._ledger.record_attempt(changes)
         if request.HasField("filter"):
             self._ledger.allow_partial_deletion(request.user_id)
-        reply = self._connection.attempt(lambda: self._connection.ingest.DeleteMessages(request, timeout=TIMEOUT_S))
+        reply = self._connection.attempt_call(
+            lambda: self._connection.ingest.DeleteMessages(request, timeout=TIMEOUT_S)
+        )
         self._record_reply(changes, before, reply)
 
     def _erase_user(self) -> None:
@@ -196,7 +198,7 @@ class Writer:
         before = self._ledger.record_attempt(changes)
         self._ledger.allow_partial_deletion(user_id)
         request = pb.EraseUserRequest(user_id=user_id)
-        reply = self._connection.attempt(lambda: self._connection.ingest.EraseUser(request, timeout=TIMEOUT_S))
+        reply = self._connection.attempt_call(lambda: self._connection.ingest.EraseUser(request, timeout=TIMEOUT_S))
         self._record_reply(changes, before, reply)
 
     def _record_reply(self, changes: Changes, before: Changes, reply: object) -> None:
@@ -207,7 +209,7 @@ class Writer:
             self._ledger.record_rejection(before)
             self.findings.append(Finding("refused", f"a good request: {reply.name}"))
         else:
-            self._ledger.mark_uncertain(changes)
+            self._ledger.record_unknown_outcome(changes)
 
     def _check_import(self, changes: Changes, reply: object) -> None:
         if isinstance(reply, pb.ImportMessagesResponse) and reply.rejected:

@@ -29,7 +29,7 @@ class FileChange:
         Raises:
             InstallError: the file has been changed or cannot be written.
         """
-        if read_if_exists(self.path) != self.before:
+        if read_optional_file(self.path) != self.before:
             raise InstallError(f"{self.path} was changed by another program; run the command again")
         try:
             if self.after is None:
@@ -41,12 +41,12 @@ class FileChange:
             raise InstallError(f"{self.path}: {error.strerror or error}") from None
 
 
-def hook_command(home: LocalDataDir, agent: str) -> list[str]:
+def build_hook_command(home: LocalDataDir, agent: str) -> list[str]:
     """Return the command of the hook program, to which the caller appends the user id."""
     return [sys.executable, "-IS", str(Path(hook.__file__)), str(home.root), agent]
 
 
-def read_if_exists(path: Path) -> bytes | None:
+def read_optional_file(path: Path) -> bytes | None:
     """Return the content of a file; None if it does not exist.
 
     Raises:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nomemory.agents import hook
-from nomemory.agents.agent_files import FileChange, InstallError, hook_command, read_if_exists
+from nomemory.agents.agent_files import FileChange, InstallError, build_hook_command, read_optional_file
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.transcript_sync import CURSOR_EVENTS
 from nomemory.server.runtime.secure_files import write_atomically
@@ -79,7 +79,7 @@ class HookInstallation:
     def __init__(self, name: str, home: LocalDataDir, user: str) -> None:
         self._agent = AGENTS[name]
         self.title = self._agent.title
-        self._command = f"{shlex.join([*hook_command(home, name), user])} || true"
+        self._command = f"{shlex.join([*build_hook_command(home, name), user])} || true"
         self._before, self._after = home.root / f"{name}.before", home.root / f"{name}.after"
 
     def build_install_change(self) -> FileChange:
@@ -89,7 +89,7 @@ class HookInstallation:
             InstallError: the file does not have the documented format.
         """
         path = self._agent.path()
-        before = read_if_exists(path)
+        before = read_optional_file(path)
         settings = {**self._agent.base, **(_parse_settings(path, before) if before is not None else {})}
         hooks = _remove_entries(path, settings).setdefault("hooks", {})
         for event in self._agent.events:
@@ -103,14 +103,14 @@ class HookInstallation:
             InstallError: the file does not have the documented format.
         """
         path = self._agent.path()
-        before = read_if_exists(path)
-        if before == read_if_exists(self._after):
-            return FileChange(path, before, read_if_exists(self._before))
+        before = read_optional_file(path)
+        if before == read_optional_file(self._after):
+            return FileChange(path, before, read_optional_file(self._before))
         return FileChange(path, before, _remove_hooks(path, before))
 
     def save_content(self, change: FileChange) -> None:
         """Save the content of the file before the change and after the change."""
-        if change.before != read_if_exists(self._after):
+        if change.before != read_optional_file(self._after):
             self._before.unlink(missing_ok=True)
             if (clean := _remove_hooks(change.path, change.before)) is not None:
                 write_atomically(self._before, clean)

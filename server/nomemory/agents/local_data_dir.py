@@ -59,18 +59,18 @@ class LocalDataDir:
 
     def hold_usage_lock(self) -> AbstractContextManager[None]:
         """Hold the usage lock, which keeps the server running; wait while a server shuts down."""
-        return self._lock(_USAGE_LOCK, fcntl.LOCK_SH)
+        return self._hold_lock(_USAGE_LOCK, fcntl.LOCK_SH)
 
     def hold_start_lock(self) -> AbstractContextManager[None]:
         """Hold the lock for starting a server."""
-        return self._lock("starting", fcntl.LOCK_EX)
+        return self._hold_lock("starting", fcntl.LOCK_EX)
 
     def open_usage_lock(self) -> BinaryIO:
         """Open the usage lock file."""
         return (self.root / _USAGE_LOCK).open("ab")
 
     @contextmanager
-    def _lock(self, name: str, operation: int) -> Iterator[None]:
+    def _hold_lock(self, name: str, operation: int) -> Iterator[None]:
         with (self.root / name).open("ab") as file:
             fcntl.flock(file, operation)
             yield

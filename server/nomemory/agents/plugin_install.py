@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nomemory.agents.agent_files import FileChange, InstallError, hook_command, read_if_exists
+from nomemory.agents.agent_files import FileChange, InstallError, build_hook_command, read_optional_file
 from nomemory.agents.local_data_dir import LocalDataDir
 
 
@@ -68,7 +68,7 @@ class PluginInstallation:
     def __init__(self, name: str, home: LocalDataDir, user: str) -> None:
         self._plugin = PLUGINS[name]
         self.title = self._plugin.title
-        command = hook_command(home, name)
+        command = build_hook_command(home, name)
         server_command = [sys.executable, "-P", "-c", _RUN_CLI, "agent", "send", name, "--user"]
         self._values = {
             "HOOK_COMMAND: Final[Sequence[str]] =": command,
@@ -110,7 +110,7 @@ class PluginInstallation:
         return line
 
     def _read_installed_plugin(self, path: Path) -> bytes | None:
-        content = read_if_exists(path)
+        content = read_optional_file(path)
         if content is not None and _PLUGIN_MARK not in content:
             raise InstallError(f"{path} is not a plugin of NoMemory; nothing was changed")
         return content

@@ -11,7 +11,7 @@ from typing import TextIO
 import click
 
 from nomemory.cli.connection import client_option
-from nomemory.cli.json_lines import message_record
+from nomemory.cli.json_lines import build_message_record
 from nomemory.cli.options import PAGE_MAX, filter_options, output_option
 from nomemory.cli.output import ExportSummary, Output
 from nomemory.cli.terminal import encode_json_line, encode_utf8_line
@@ -48,10 +48,10 @@ def export_messages(
     messages = _read_messages(client, user, filters, counts)
     if out is None:
         for message in messages:
-            click.echo(encode_json_line(message_record(message)))
+            click.echo(encode_json_line(build_message_record(message)))
         return
     with _open_atomically(out) as file:
-        file.writelines(encode_utf8_line(message_record(message)) for message in messages)
+        file.writelines(encode_utf8_line(build_message_record(message)) for message in messages)
     output.show(ExportSummary(str(out), len(counts), counts.total()))
 
 

@@ -46,7 +46,7 @@ class Paging:
             if not cursor or (self.limit and remaining <= 0):
                 return
 
-    def fetch_all(self, fetch: Callable[..., Any], items: str) -> Any:  # noqa: ANN401 - any page type
+    def fetch_all_items(self, fetch: Callable[..., Any], items: str) -> Any:  # noqa: ANN401 - any page type
         """Fetch all pages up to the limit, and merge them into one."""
         merged, *others = self.fetch_pages(fetch, items)
         for page in others:

@@ -154,7 +154,7 @@ def list_conversations(*, user: str, paging: Paging, output: Output, client: Cli
 
     Messages without a conversation id are not included.
     """
-    reply = paging.fetch_all(partial(client.list_conversations, user), "conversations")
+    reply = paging.fetch_all_items(partial(client.list_conversations, user), "conversations")
     output.show(reply)
     if reply.next_cursor:
         output.show_cursor(reply.next_cursor)
@@ -166,7 +166,7 @@ def list_conversations(*, user: str, paging: Paging, output: Output, client: Cli
 @client_option
 def list_users(*, paging: Paging, output: Output, client: Client) -> None:
     """List the users who have messages, by id. Requires the scope `admin`."""
-    reply = paging.fetch_all(client.list_users, "users")
+    reply = paging.fetch_all_items(client.list_users, "users")
     output.show(reply)
     if reply.next_cursor:
         output.show_cursor(reply.next_cursor)

@@ -9,7 +9,7 @@ import click
 
 from nomemory.server.faults import Fault
 from nomemory.server.runtime import app
-from nomemory.server.runtime.listen_address import INSPECTOR, Addresses
+from nomemory.server.runtime.listen_address import INSPECTOR, ListenAddresses
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.search.lexical.protocol import IndexUnusableError
@@ -35,7 +35,7 @@ def run_server(settings: Settings) -> None:
         ) from None
 
 
-def _print_addresses(settings: Settings, addresses: Addresses) -> None:
+def _print_addresses(settings: Settings, addresses: ListenAddresses) -> None:
     """Print the addresses in one write, because the reader may close the pipe after the first line."""
     scheme = "https" if settings.identity.tls_cert else "http"
     lines = [f"NoMemory is serving at {addresses}. Stop it with Ctrl-C."]

@@ -51,7 +51,7 @@ async def unauthenticated_caller(user_id: str) -> BoundCaller:
     return BoundCaller(user_id, (), _TOOL_SCOPES)
 
 
-def tool_scopes(granted: frozenset[str], *, user_token: bool) -> frozenset[ToolScope]:
+def select_tool_scopes(granted: frozenset[str], *, user_token: bool) -> frozenset[ToolScope]:
     """Return the usable scopes of a credential. A service can recall only if it also has the scope `act-as`."""
     may_recall = user_token or _ACT_AS in granted
     return frozenset(scope for scope in ToolScope if scope in granted and (scope is not ToolScope.RECALL or may_recall))

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from nomemory.client.errors import NoMemoryError
 from nomemory.mcp.backend import Backend
 from nomemory.mcp.credentials import BoundCaller, Credential, UserNotNamedError
-from nomemory.mcp.oauth import Challenges, ProtectedResource
+from nomemory.mcp.oauth import ChallengeHeaders, ProtectedResource
 from nomemory.mcp.server import Context, MemoryServer
 
 PATH: Final = "/mcp"
@@ -49,15 +49,15 @@ def read_credential(headers: Headers) -> Credential:
     Raises:
         _HeaderError: a header is repeated or cannot be decoded.
     """
-    authorization = _single_header(headers, "authorization")
+    authorization = _read_single_header(headers, "authorization")
     if not authorization.isascii() or not authorization.isprintable():
         raise _HeaderError("the header authorization is not printable ASCII")
     return Credential(
-        (("authorization", authorization),) if authorization else (), _single_header(headers, USER) or None
+        (("authorization", authorization),) if authorization else (), _read_single_header(headers, USER) or None
     )
 
 
-def _single_header(headers: Headers, name: str) -> str:
+def _read_single_header(headers: Headers, name: str) -> str:
     """Return a header decoded as UTF-8; empty if it is missing."""
     values = headers.getlist(name)
     if len(values) > 1:
@@ -82,7 +82,7 @@ async def running_application(
         resource: the OAuth metadata to publish; None publishes no metadata. The host of its URL is also accepted in
             Host headers, because a proxy may forward that host.
     """
-    protocol = MemoryServer(backend, _bound_caller, forget=forget).protocol_server()
+    protocol = MemoryServer(backend, _bound_caller, forget=forget).build_protocol_server()
     names = (*_OWN_NAMES, resource.host) if resource else _OWN_NAMES
     hosts = [host for name in names for host in (name, f"{name}:*")]
     security = TransportSecuritySettings(enable_dns_rebinding_protection=on_loopback, allowed_hosts=hosts)
@@ -92,10 +92,10 @@ async def running_application(
         stateless_http=True,
         max_request_body_size=REQUEST_BYTES,
         transport_security=security,
-        custom_starlette_routes=resource.routes() if resource else None,
+        custom_starlette_routes=resource.build_routes() if resource else None,
     )
     async with app.router.lifespan_context(app):
-        yield AuthMiddleware(app, backend, Challenges(resource))
+        yield AuthMiddleware(app, backend, ChallengeHeaders(resource))
 
 
 async def _bound_caller(context: Context) -> BoundCaller:
@@ -105,7 +105,7 @@ async def _bound_caller(context: Context) -> BoundCaller:
 class AuthMiddleware:
     """Authenticates requests; a request that fails gets an HTTP error and does not reach the MCP server."""
 
-    def __init__(self, app: ASGIApp, backend: Backend, challenges: Challenges) -> None:
+    def __init__(self, app: ASGIApp, backend: Backend, challenges: ChallengeHeaders) -> None:
         self._app = app
         self._backend = backend
         self._challenges = challenges
@@ -128,10 +128,10 @@ class AuthMiddleware:
         except NoMemoryError as error:
             status = _STATUS.get(error.code, _UNAVAILABLE)
             unauthenticated = error.code is grpc.StatusCode.UNAUTHENTICATED
-            challenge = self._challenges.unauthenticated_headers(error) if unauthenticated else None
+            challenge = self._challenges.build_unauthenticated_headers(error) if unauthenticated else None
             return JSONResponse({"error": error.message, "reason": error.reason}, status, challenge)
         if not caller.scopes:
             body = {"error": _NO_SCOPE, "reason": "SCOPE_MISSING"}
-            return JSONResponse(body, _FORBIDDEN, self._challenges.insufficient_scope_headers(_NO_SCOPE))
+            return JSONResponse(body, _FORBIDDEN, self._challenges.build_insufficient_scope_headers(_NO_SCOPE))
         scope.setdefault("state", {})["caller"] = caller
         return None

@@ -44,7 +44,7 @@ class ProtectedResource(BaseModel):
         """URL of the resource metadata."""
         return str(build_resource_metadata_url(self.url))
 
-    def routes(self) -> list[Route]:
+    def build_routes(self) -> list[Route]:
         """Return the routes of the metadata."""
         return create_protected_resource_routes(
             self.url, list(self.authorization_servers), list(self.scopes) or None, resource_name="NoMemory"
@@ -57,7 +57,7 @@ def is_identifier(url: str) -> bool:
     return bool(parts.hostname) and not (parts.query or parts.fragment)
 
 
-class Challenges:
+class ChallengeHeaders:
     """Creates the `WWW-Authenticate` headers of rejected requests.
 
     The middleware of the MCP SDK creates similar headers, but without the reason of the rejection and the scopes.
@@ -71,13 +71,13 @@ class Challenges:
         if resource and resource.scopes:
             self._parameters["scope"] = " ".join(resource.scopes)
 
-    def unauthenticated_headers(self, error: NoMemoryError) -> dict[str, str]:
+    def build_unauthenticated_headers(self, error: NoMemoryError) -> dict[str, str]:
         """Return the header for status 401, without error code if no credentials were sent (RFC 6750, section 3.1)."""
         return self._build_headers(
             {} if error.reason == _CREDENTIALS_MISSING else _build_error("invalid_token", error.message)
         )
 
-    def insufficient_scope_headers(self, message: str) -> dict[str, str]:
+    def build_insufficient_scope_headers(self, message: str) -> dict[str, str]:
         """Return the header for status 403."""
         return self._build_headers(_build_error("insufficient_scope", message))
 

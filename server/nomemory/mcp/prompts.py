@@ -34,7 +34,7 @@ You have access to the stored messages of this user and their assistants. They a
 """
 
 
-def prompt_definition() -> types.Prompt:
+def build_prompt_definition() -> types.Prompt:
     """Return the prompt definition for clients."""
     query = types.PromptArgument(name=QUERY, description="The user's question. Default: none.", required=False)
     return types.Prompt(name=NAME, title="Use the memory", description=DESCRIPTION, arguments=[query])

@@ -62,7 +62,7 @@ class Conflict(Result):
     possible: bool = Field(description="whether the conflict is uncertain")
 
 
-class RecallResult(Result):
+class RecallOutput(Result):
     """The result of a recall."""
 
     verdict: Literal["supported", "possible", "conflicting", "insufficient", "pending"] = Field(
@@ -76,7 +76,7 @@ class RecallResult(Result):
     notes: list[str] = Field(description="explanations of the result")
 
 
-class ContextResult(Result):
+class ContextOutput(Result):
     """The messages for a prompt."""
 
     recent: list[Message] = Field(description="the latest messages of the current conversation, oldest first")
@@ -85,7 +85,7 @@ class ContextResult(Result):
     index_lagging: bool = Field(default=False, description="whether the latest messages are not searchable yet")
 
 
-class RememberResult(Result):
+class RememberOutput(Result):
     """The outcome of storing a message."""
 
     message_id: str
@@ -94,7 +94,7 @@ class RememberResult(Result):
     )
 
 
-class ForgetResult(Result):
+class ForgetOutput(Result):
     """The outcome of deleting messages."""
 
     deleted: int = Field(description="number of deleted messages")

@@ -55,7 +55,7 @@ class MemoryServer:
         self._tools = {name: tool for name, tool in TOOLS.items() if forget or name != FORGET}
         self._written: LRUCache[str, str] = LRUCache(_WRITERS_MAX)
 
-    def protocol_server(self) -> Server[Any]:
+    def build_protocol_server(self) -> Server[Any]:
         """Return the protocol server for a transport."""
         return Server(
             "nomemory",
@@ -74,7 +74,7 @@ class MemoryServer:
     async def list_tools(self, context: Context, _page: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Return the tools that this caller may use."""
         caller = await self._bound_caller(context)
-        permitted = [tool.definition() for tool in self._tools.values() if tool.scope in caller.scopes]
+        permitted = [tool.build_definition() for tool in self._tools.values() if tool.scope in caller.scopes]
         return types.ListToolsResult(tools=permitted)
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -88,8 +88,8 @@ class MemoryServer:
         try:
             return await self._run_and_report(tool, caller, params.arguments or {})
         except (InvalidToolCallError, NoMemoryError) as error:
-            text = types.TextContent(text=_error_text(error))
-            return types.CallToolResult(content=[text], is_error=True, meta={REFUSAL: _error_details(error)})
+            text = types.TextContent(text=_format_error(error))
+            return types.CallToolResult(content=[text], is_error=True, meta={REFUSAL: _build_error_details(error)})
 
     async def _run_and_report(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> types.CallToolResult:
         if unknown := list(find_unknown_arguments(tool.arguments, arguments)):
@@ -129,7 +129,7 @@ class MemoryServer:
         self, _context: Context, _page: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         """Return the resource URI templates."""
-        return types.ListResourceTemplatesResult(resource_templates=resources.resource_templates())
+        return types.ListResourceTemplatesResult(resource_templates=resources.build_resource_templates())
 
     async def read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
@@ -149,7 +149,7 @@ class MemoryServer:
         self, _context: Context, _page: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         """Return the list of prompts."""
-        return types.ListPromptsResult(prompts=[prompts.prompt_definition()])
+        return types.ListPromptsResult(prompts=[prompts.build_prompt_definition()])
 
     async def get_prompt(self, _context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """Return the prompt with instructions for searching."""
@@ -166,14 +166,14 @@ class MemoryServer:
             raise MCPError(types.INVALID_REQUEST, str(error)) from None
 
 
-def _error_text(error: InvalidToolCallError | NoMemoryError) -> str:
+def _format_error(error: InvalidToolCallError | NoMemoryError) -> str:
     """Return the error message for a model."""
     if isinstance(error, InvalidToolCallError):
         return f"not called: {error}"
     return tool_results.describe_error(error)
 
 
-def _error_details(error: InvalidToolCallError | NoMemoryError) -> dict[str, Any]:
+def _build_error_details(error: InvalidToolCallError | NoMemoryError) -> dict[str, Any]:
     """Return the error details for a program."""
     if isinstance(error, InvalidToolCallError):
         return {"code": "INVALID_ARGUMENT", "reason": _INVALID_FIELD, "message": str(error), "violations": []}
@@ -182,4 +182,4 @@ def _error_details(error: InvalidToolCallError | NoMemoryError) -> dict[str, Any
 
 
 def _to_mcp_error(error: NoMemoryError) -> MCPError:
-    return MCPError(types.INTERNAL_ERROR, _error_text(error), {"code": error.code.name, "reason": error.reason})
+    return MCPError(types.INTERNAL_ERROR, _format_error(error), {"code": error.code.name, "reason": error.reason})

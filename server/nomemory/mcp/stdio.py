@@ -11,7 +11,7 @@ from nomemory.mcp.credentials import BoundCaller
 from nomemory.mcp.server import MemoryServer
 
 
-async def serve(backend: Backend, bind: Callable[[], Awaitable[BoundCaller]], *, forget: bool) -> None:
+async def serve_stdio(backend: Backend, bind: Callable[[], Awaitable[BoundCaller]], *, forget: bool) -> None:
     """Handle requests until standard input ends.
 
     Args:
@@ -19,6 +19,6 @@ async def serve(backend: Backend, bind: Callable[[], Awaitable[BoundCaller]], *,
         bind: authenticates the caller; may raise the errors of `Backend.bind`.
         forget: whether to offer the tool `forget`.
     """
-    protocol = MemoryServer(backend, lambda _context: bind(), forget=forget).protocol_server()
+    protocol = MemoryServer(backend, lambda _context: bind(), forget=forget).build_protocol_server()
     async with stdio_server() as (incoming, outgoing):
         await protocol.run(incoming, outgoing, protocol.create_initialization_options())

@@ -92,13 +92,13 @@ class NoMemoryProvider(MemoryProvider):
         self._user = _user_id(kwargs)
         self._stores_turns = kwargs.get("agent_context", "primary") == "primary" and kwargs.get("platform") != "cron"
         if _event_command() is HOOK_COMMAND:
-            self._submit({"hook_event_name": "SessionStart", "session_id": session_id})
+            self._queue_event({"hook_event_name": "SessionStart", "session_id": session_id})
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
         """Return related messages of other sessions as a prompt block; empty if there are none."""
         event = {"hook_event_name": "UserPromptSubmit", "session_id": session_id or self._session, "prompt": query}
         try:
-            output = json.loads(self._send(self._user, event) or "{}")
+            output = json.loads(self._send_event(self._user, event) or "{}")
             return str(output["hookSpecificOutput"]["additionalContext"])
         except (ValueError, KeyError, TypeError):
             return ""
@@ -129,7 +129,7 @@ class NoMemoryProvider(MemoryProvider):
             {"id": f"{started.isoformat()}:{number}", "time": at.isoformat(), "role": role, "text": text, "name": name}
             for number, (at, (role, text, name)) in enumerate(zip(times, texts, strict=True))
         ]
-        self._submit({"hook_event_name": "Stop", "session_id": session_id or self._session, "messages": turn})
+        self._queue_event({"hook_event_name": "Stop", "session_id": session_id or self._session, "messages": turn})
 
     def on_session_end(self, messages: list[dict[str, Any]]) -> None:  # noqa: ARG002 - all turns are queued already
         """Retry storing the pending turns."""
@@ -143,26 +143,26 @@ class NoMemoryProvider(MemoryProvider):
         """Wait until the pending turns are stored or an attempt has failed."""
         self._writer.shutdown()
 
-    def _submit(self, event: dict[str, Any]) -> None:
+    def _queue_event(self, event: dict[str, Any]) -> None:
         self._pending.append((self._user, event))
         self._queue_flush()
 
     def _queue_flush(self) -> None:
         if not self._is_flush_queued.is_set():
             self._is_flush_queued.set()
-            self._writer.submit(self._flush)
+            self._writer.submit(self._send_queued_events)
 
-    def _flush(self) -> None:
+    def _send_queued_events(self) -> None:
         """Send the pending events in order, up to the first that fails."""
         self._is_flush_queued.clear()
         while self._pending:
             pending = self._pending[0]
-            if self._send(*pending) is None:
+            if self._send_event(*pending) is None:
                 return
             if self._pending and self._pending[0] is pending:  # it may have been dropped meanwhile
                 self._pending.popleft()
 
-    def _send(self, user: str, event: Mapping[str, Any]) -> str | None:
+    def _send_event(self, user: str, event: Mapping[str, Any]) -> str | None:
         """Send an event, and return the output of the program; None if it failed."""
         try:
             done = subprocess.run(  # noqa: S603 - the command of the installation

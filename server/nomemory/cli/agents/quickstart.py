@@ -13,7 +13,7 @@ from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.local_server import LocalServerError
 from nomemory.cli import connection
 from nomemory.cli.agents.program import CACHE_WARNING, program_name, program_path, runs_from_cache
-from nomemory.cli.connection import LOCAL, Target, connect
+from nomemory.cli.connection import LOCAL, Target, open_client
 from nomemory.client.messages import RoleName, chat_message
 from nomemory.client.sync import Client
 from nomemory.importing.upload import wait_until_indexed
@@ -60,7 +60,7 @@ def run_quickstart(*, stop: bool) -> None:
         f"Starting the local server. The first start can take a minute. Its data is in {local_data.root}; only you "
         "have access."
     )
-    with connection.running_local_server() as address, connect(Target(address)) as client:
+    with connection.running_local_server() as address, open_client(Target(address)) as client:
         _run_example_recall(client)
     click.echo(_NEXT_STEPS.format(name=program_name(), program=program_path(), user=_USER), nl=False)
     if runs_from_cache():
@@ -90,7 +90,7 @@ def _clean_up(local_data: LocalDataDir) -> None:
     Raises:
         click.ClickException: the server does not stop.
     """
-    with connection.running_local_server() as address, connect(Target(address)) as client:
+    with connection.running_local_server() as address, open_client(Target(address)) as client:
         client.erase_user(_USER)
     try:
         is_stopped = local_server.stop_if_unused(local_data)

@@ -16,7 +16,7 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.secure_files import paths_readable_by_others
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
-from nomemory.server.runtime.wiring.log_store import log_store
+from nomemory.server.runtime.wiring.log_store import choose_log_store
 from nomemory.server.search.lexical.protocol import IndexUnusableError
 from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_log
 from nomemory.server.search.lexical.tantivy.schema import lexical_checkpoint
@@ -135,7 +135,7 @@ def check_postgres(settings: Settings) -> Iterator[CheckResult]:
     """Check that the log in PostgreSQL is readable, and has all changes that this server's indexes have applied."""
     directory = DataDirectory(settings.server.data)
     try:
-        store = log_store(settings, directory)
+        store = choose_log_store(settings, directory)
         log, lost = store.read_position(), describe_current_loss(directory, store.read_position)
     except StartupError as error:
         yield CheckResult("Message log", "fail", str(error), "Check the database, or NOMEMORY_DATABASE_URL.")
@@ -158,7 +158,7 @@ def repair_data(settings: Settings, *, repair: bool, accept_loss: bool, delete_d
         raise click.ClickException(_IN_POSTGRES)
     try:
         if accept_loss:
-            log = accept_log_loss(directory, log_store(settings, directory).begin_epoch)
+            log = accept_log_loss(directory, choose_log_store(settings, directory).begin_epoch)
             yield f"Loss accepted: the message log continues after change {log.sequence:,}."
         if delete_damaged:
             yield f"Deleted {delete_damaged_messages(directory):,} damaged messages."
