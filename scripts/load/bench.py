@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from load.cases import Case, build_cases
-from load.closed_loop import Load, Outcome, run_closed_loop
-from load.corpus import CorpusSample, Size, user_name
+from load.cases import BenchmarkCase, build_cases
+from load.closed_loop import LoadOutcome, LoadParameters, run_closed_loop
+from load.corpus import CorpusSample, CorpusSize, format_user_id
 from load.embedder import measure_embedder
 from load.engines import measure_engine_calls
 from load.flood import CALLERS, measure_probe_latencies, run_flood, summarize_latencies
-from load.http_loop import run_http_loop, to_http_request
+from load.http_loop import convert_to_http_request, run_http_loop
 from load.ingest import (
     PhaseOutcome,
     insert_into_sqlite,
@@ -45,7 +45,7 @@ from load.postgres_profile import PostgresBenchmark
 from load.postgres_report import print_postgres_report
 from load.report import print_flood, print_report, print_vector_index_figures
 from load.server_process import ServerProcess
-from load.usage import cpu_s, pss_mb
+from load.usage import measure_cpu_s, measure_pss_mb
 from load.vector_index import IndexSize, measure_vector_index
 
 from nomemory.server.store.sqlite.schema import TUNING
@@ -55,7 +55,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Figures = dict[str, Any]
 
-SMALL = Size(messages=20_000, users=400, heavy=5_000, vectors=2_000)
+SMALL = CorpusSize(messages=20_000, users=400, heavy=5_000, vectors=2_000)
 CONCURRENCIES = (1, 16)
 
 _GROWTH = ("list", "neighbors", "lexical_middle", "lexical_phrase", "semantic")
@@ -71,7 +71,7 @@ class Benchmark:
     """One run of the load benchmark; the load generators run in two separate processes."""
 
     def __init__(self, arguments: argparse.Namespace, stack: ExitStack) -> None:
-        self._size = Size(arguments.messages, arguments.users, arguments.heavy, arguments.vectors)
+        self._size = CorpusSize(arguments.messages, arguments.users, arguments.heavy, arguments.vectors)
         self._seconds: float = arguments.seconds
         self._case_prefixes: list[str] = arguments.cases
         self._keep: Path | None = arguments.keep
@@ -94,10 +94,10 @@ class Benchmark:
         """Run all measurements and store the figures in `result`."""
         self._server.start()
         sample = self._write_or_reuse_corpus()
-        self.result["memory_idle_mb"] = pss_mb(self._server.pids())
+        self.result["memory_idle_mb"] = measure_pss_mb(self._server.list_pids())
         self._measure_reads(sample)
-        self.result["memory_mb"] = round(pss_mb(self._server.pids())["pss"], 1)
-        self.result["memory"] = pss_mb(self._server.pids())
+        self.result["memory_mb"] = round(measure_pss_mb(self._server.list_pids())["pss"], 1)
+        self.result["memory"] = measure_pss_mb(self._server.list_pids())
         _print_progress("reads during writes …")
         self._measure_reads_while_writing(sample)
         _print_progress("single writes …")
@@ -193,7 +193,7 @@ class Benchmark:
         return _merge_samples(first.sample, rest.sample)
 
     def _read_cpu_by_process(self) -> dict[int, float]:
-        return {pid: cpu_s([pid]) for pid in self._server.pids()}
+        return {pid: measure_cpu_s([pid]) for pid in self._server.list_pids()}
 
     def _compute_cpu_per_message(self, before: dict[int, float], messages: int) -> list[int]:
         """Return the CPU time per message of each server process in microseconds, main process first."""
@@ -207,7 +207,7 @@ class Benchmark:
         selected = [case for case in build_cases(sample) if case.name in {f"{read}_typical" for read in _GROWTH}]
         return {case.name: self._measure_case(case, 1).summarize()["p50_ms"] for case in selected}
 
-    def _select_cases(self, sample: CorpusSample) -> list[Case]:
+    def _select_cases(self, sample: CorpusSample) -> list[BenchmarkCase]:
         prefixes = tuple(self._case_prefixes)
         return [case for case in build_cases(sample) if not prefixes or case.name.startswith(prefixes)]
 
@@ -227,25 +227,27 @@ class Benchmark:
                     if case.name in _AGAINST_NULL:
                         self._measure_null_servers(nulls, case.name, concurrency, outcome.summarize()["reply_bytes"])
 
-    def _measure_case(self, case: Case, concurrency: int) -> Outcome:
-        pids = self._server.pids()
-        load = Load(self._server.target, case.method, case.requests, concurrency, self._seconds, pids, case.metadata)
+    def _measure_case(self, case: BenchmarkCase, concurrency: int) -> LoadOutcome:
+        pids = self._server.list_pids()
+        load = LoadParameters(
+            self._server.target, case.method, case.requests, concurrency, self._seconds, pids, case.metadata
+        )
         return self._run_in_process(run_closed_loop, load)
 
-    def _measure_http_list(self, case: Case, concurrency: int) -> None:
+    def _measure_http_list(self, case: BenchmarkCase, concurrency: int) -> None:
         """Measure a list over HTTP, directly after the same list over gRPC."""
-        requests = [to_http_request(raw) for raw in case.requests]
-        load = Load(self._server.http, "", requests, concurrency, self._seconds, self._server.pids())
+        requests = [convert_to_http_request(raw) for raw in case.requests]
+        load = LoadParameters(self._server.http, "", requests, concurrency, self._seconds, self._server.list_pids())
         self._record_outcome(f"http_{case.name}", concurrency, self._run_in_process(run_http_loop, load))
 
     def _measure_null_servers(self, nulls: NullServers, name: str, concurrency: int, size: float) -> None:
         """Measure the null servers directly after the real server, with replies of the same size."""
-        request = ListMessagesRequest(user_id=user_name(1), page_size=int(size)).SerializeToString()
+        request = ListMessagesRequest(user_id=format_user_id(1), page_size=int(size)).SerializeToString()
         for prefix, target in (("null", nulls.intercepted), ("null_bare", nulls.bare)):
-            load = Load(target, f"/{SERVICE}/ListMessages", [request], concurrency, self._seconds, nulls.pids)
+            load = LoadParameters(target, f"/{SERVICE}/ListMessages", [request], concurrency, self._seconds, nulls.pids)
             self._record_outcome(f"{prefix}_{name}", concurrency, self._run_in_process(run_closed_loop, load))
 
-    def _record_outcome(self, name: str, concurrency: int, outcome: Outcome) -> None:
+    def _record_outcome(self, name: str, concurrency: int, outcome: LoadOutcome) -> None:
         self.result["cases"].setdefault(name, {})[str(concurrency)] = outcome.summarize()
 
     def _measure_reads_while_writing(self, sample: CorpusSample) -> None:
@@ -254,7 +256,9 @@ class Benchmark:
         seconds = 5 * self._seconds
         result: Figures = {"writes_per_s_wanted": _WRITES_PER_S}
         for case in selected:
-            load = Load(self._server.target, case.method, case.requests, 1, seconds, self._server.pids(), case.metadata)
+            load = LoadParameters(
+                self._server.target, case.method, case.requests, 1, seconds, self._server.list_pids(), case.metadata
+            )
             idle = self._run_in_process(run_closed_loop, load).summarize()
             writing: Future[float] = self._background_process.submit(
                 write_at_constant_rate, self._server.target, _WRITES_PER_S, seconds * 1.3
@@ -377,7 +381,7 @@ def main() -> None:
 
 
 def _measure_on_postgres(arguments: argparse.Namespace) -> None:
-    size = Size(arguments.messages, arguments.users, arguments.heavy, arguments.vectors)
+    size = CorpusSize(arguments.messages, arguments.users, arguments.heavy, arguments.vectors)
     with ExitStack() as stack:
         profile = PostgresBenchmark(size, arguments.seconds, arguments.cases, stack)
         profile.run()

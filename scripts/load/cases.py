@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from load.closed_loop import Metadata
-from load.corpus import HEAVY, CorpusSample, SampledMessage, random_unit_vector
-from load.words import chinese_vocabulary, english_vocabulary
+from load.corpus import HEAVY, CorpusSample, SampledMessage, draw_unit_vector
+from load.words import build_chinese_vocabulary, build_english_vocabulary
 
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
@@ -28,7 +28,7 @@ _RANKS = {"common": 0, "middle": 100, "rare": 3000}
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class BenchmarkCase:
     """One kind of read by one kind of user; the nth call sends the nth request with the nth metadata, cyclically."""
 
     name: str
@@ -50,13 +50,13 @@ class RequestParameters:
     vector: list[float]
 
 
-def build_cases(sample: CorpusSample) -> Iterator[Case]:
+def build_cases(sample: CorpusSample) -> Iterator[BenchmarkCase]:
     """Yield the cases of typical users, then those of the heavy user."""
     yield from _build_user_cases(TYPICAL, _draw_typical_parameters(sample))
     yield from build_heavy_user_cases(HEAVY, sample.heavy)
 
 
-def build_heavy_user_cases(user_id: str, messages: Sequence[SampledMessage]) -> Iterator[Case]:
+def build_heavy_user_cases(user_id: str, messages: Sequence[SampledMessage]) -> Iterator[BenchmarkCase]:
     """Yield the cases of a heavy user, with parameters drawn from some of the user's messages."""
     random = np.random.default_rng(_SEED + 1)
     yield from _build_user_cases(
@@ -64,10 +64,10 @@ def build_heavy_user_cases(user_id: str, messages: Sequence[SampledMessage]) -> 
     )
 
 
-def _build_user_cases(kind: str, parameters: Sequence[RequestParameters]) -> Iterator[Case]:
+def _build_user_cases(kind: str, parameters: Sequence[RequestParameters]) -> Iterator[BenchmarkCase]:
     for read, (method, build) in _READS.items():
         metadata: list[Metadata] = [(("x-user-id", item.user_id),) if method == _RECALL else () for item in parameters]
-        yield Case(f"{read}_{kind}", method, [build(item) for item in parameters], metadata)
+        yield BenchmarkCase(f"{read}_{kind}", method, [build(item) for item in parameters], metadata)
 
 
 def _draw_typical_parameters(sample: CorpusSample) -> list[RequestParameters]:
@@ -91,7 +91,7 @@ def _draw_user_parameters(
 def _draw_heavy_parameters(
     user_id: str, messages: Sequence[SampledMessage], turn: int, random: np.random.Generator
 ) -> RequestParameters:
-    language = (english_vocabulary(), chinese_vocabulary())[turn % 2]
+    language = (build_english_vocabulary(), build_chinese_vocabulary())[turn % 2]
     words = {name: language[rank + turn % 3] for name, rank in _RANKS.items()}
     return _draw_parameters(user_id, messages, words, language[_RANKS["common"] + (turn + 1) % 3], random)
 
@@ -104,9 +104,7 @@ def _draw_parameters(
     start = int(random.integers(len(phrase_message.words) - 1))
     phrase = ("" if phrase_message.is_chinese else " ").join(phrase_message.words[start : start + 2])
     anchor = messages[int(random.integers(len(messages)))]
-    return RequestParameters(
-        user_id, anchor, words, second, phrase, phrase_message, random_unit_vector(random).tolist()
-    )
+    return RequestParameters(user_id, anchor, words, second, phrase, phrase_message, draw_unit_vector(random).tolist())
 
 
 def _build_time_range(message: SampledMessage, around_us: int) -> message_pb2.TimeRange:

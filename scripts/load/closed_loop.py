@@ -16,7 +16,7 @@ from itertools import cycle, islice
 import grpc
 import numpy as np
 import uvloop
-from load.usage import cpu_s, cpu_s_with_descendants
+from load.usage import measure_cpu_s, measure_tree_cpu_s
 
 Metadata = tuple[tuple[str, str], ...]
 Method = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
@@ -28,7 +28,7 @@ _RECEIVE_MAX = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadParameters:
     """Parameters of a closed-loop load, in which each caller waits for the reply before its next request.
 
     Attributes:
@@ -50,7 +50,7 @@ class Load:
 
 
 @dataclass(slots=True)
-class Outcome:
+class LoadOutcome:
     """Latency of each reply in milliseconds, CPU time, received bytes and errors of a load."""
 
     seconds: float = 0.0
@@ -79,7 +79,7 @@ class Outcome:
         }
 
 
-def run_closed_loop(load: Load) -> Outcome:
+def run_closed_loop(load: LoadParameters) -> LoadOutcome:
     """Run a closed-loop load in this process."""
     return uvloop.run(_run_closed_loop(load))
 
@@ -92,21 +92,21 @@ async def open_methods(stack: AsyncExitStack, target: str, method: str, connecti
     return [channel.unary_unary(method) for channel in channels]
 
 
-async def _run_closed_loop(load: Load) -> Outcome:
-    outcome = Outcome()
+async def _run_closed_loop(load: LoadParameters) -> LoadOutcome:
+    outcome = LoadOutcome()
     async with AsyncExitStack() as stack:
         channels = await open_methods(stack, load.target, load.method, min(load.concurrency, _CONNECTIONS_MAX))
-        await _run_callers(channels, load, load.seconds * WARM_UP, Outcome())
-        server, database = cpu_s(load.pids), cpu_s_with_descendants(load.database)
+        await _run_callers(channels, load, load.seconds * WARM_UP, LoadOutcome())
+        server, database = measure_cpu_s(load.pids), measure_tree_cpu_s(load.database)
         client, began = time.process_time(), time.perf_counter()
         await _run_callers(channels, load, load.seconds, outcome)
         outcome.seconds = time.perf_counter() - began
-        outcome.database_cpu_s = cpu_s_with_descendants(load.database) - database
-        outcome.server_cpu_s, outcome.client_cpu_s = cpu_s(load.pids) - server, time.process_time() - client
+        outcome.database_cpu_s = measure_tree_cpu_s(load.database) - database
+        outcome.server_cpu_s, outcome.client_cpu_s = measure_cpu_s(load.pids) - server, time.process_time() - client
     return outcome
 
 
-async def _run_callers(channels: Sequence[Method], load: Load, seconds: float, outcome: Outcome) -> None:
+async def _run_callers(channels: Sequence[Method], load: LoadParameters, seconds: float, outcome: LoadOutcome) -> None:
     end = time.perf_counter() + seconds
     callers = [
         _call_until(
@@ -121,7 +121,7 @@ async def _run_callers(channels: Sequence[Method], load: Load, seconds: float, o
     await asyncio.gather(*callers)
 
 
-async def _call_until(end: float, method: Method, load: Load, turns: range, outcome: Outcome) -> None:
+async def _call_until(end: float, method: Method, load: LoadParameters, turns: range, outcome: LoadOutcome) -> None:
     turn = 0
     while (now := time.perf_counter()) < end:
         index = turns[turn % len(turns)]

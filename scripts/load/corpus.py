@@ -40,7 +40,7 @@ Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class CorpusSize:
     """The number of messages and users of a corpus.
 
     Attributes:
@@ -53,7 +53,7 @@ class Size:
     heavy: int
     vectors: int
 
-    def phase_counts(self, phase: int) -> tuple[int, int, range]:
+    def get_phase_counts(self, phase: int) -> tuple[int, int, range]:
         """Return the number of messages, the number of the heavy user's messages, and the typical users of a phase."""
         first, heavy, users = self.messages // 10, self.heavy // 10, max(2, self.users // 10)
         if phase == 0:
@@ -93,12 +93,12 @@ class Corpus:
         sample: the messages to build requests from; complete after all batches were generated.
     """
 
-    def __init__(self, size: Size, phase: int) -> None:
+    def __init__(self, size: CorpusSize, phase: int) -> None:
         self.sample = CorpusSample()
         self._size = size
         self._phase = phase
         self._random = np.random.default_rng([_SEED, phase])
-        self._messages, self._of_heavy, self._users = size.phase_counts(phase)
+        self._messages, self._of_heavy, self._users = size.get_phase_counts(phase)
         self._speakers: dict[int, _Speaker] = defaultdict(_Speaker)
 
     def generate_batches(self) -> Iterator[bytes]:
@@ -129,12 +129,12 @@ class Corpus:
                 speaker.ts_us = self._compute_ts_us(start + n)
             message = self._build_message(owner, speaker, texts[n])
             if carries[n] < self._compute_vector_share(owner):
-                message.embedding.extend(random_unit_vector(self._random).tolist())
+                message.embedding.extend(draw_unit_vector(self._random).tolist())
             speaker.messages += 1
             yield message
 
     def _build_message(self, owner: int, speaker: _Speaker, words: tuple[list[str], bool]) -> message_pb2.ChatMessage:
-        user_id = user_name(owner)
+        user_id = format_user_id(owner)
         message = message_pb2.ChatMessage(
             message_id=f"m{self._phase}-{owner}-{speaker.messages}",
             user_id=user_id,
@@ -163,15 +163,15 @@ class Corpus:
             if self._speakers[0].messages % max(1, self._size.heavy // _NOTED_OF_HEAVY) == 0:
                 self.sample.heavy.append(message)
         elif owner % _WITH_VECTORS == 1 and (owner - self._users.start) // _WITH_VECTORS < _NOTED_USERS:
-            self.sample.typical.setdefault(user_name(owner), []).append(message)
+            self.sample.typical.setdefault(format_user_id(owner), []).append(message)
 
 
-def user_name(owner: int) -> str:
+def format_user_id(owner: int) -> str:
     """Return the user id of a user number; user number 0 is the heavy user."""
     return f"u{owner:06}" if owner else HEAVY
 
 
-def random_unit_vector(random: np.random.Generator) -> Floats:
+def draw_unit_vector(random: np.random.Generator) -> Floats:
     """Return a random unit vector of shape (DIMENSION,)."""
     vector = random.standard_normal(DIMENSION, dtype=np.float32)
     return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)

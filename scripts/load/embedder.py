@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 import grpc
-from load.corpus import Corpus, Size
+from load.corpus import Corpus, CorpusSize
 from load.ingest import WRITE
 from load.server_process import ServerProcess
-from load.usage import cpu_s
+from load.usage import measure_cpu_s
 
 from nomemory.server.embedding.local import cache_directory
 from nomemory.server.embedding.local_model import ModelResources, TextModel, package_model
@@ -20,7 +20,7 @@ from nomemory.server.embedding.local_worker import load_text_model
 from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 
-_SIZE = Size(messages=6_000, users=100, heavy=600, vectors=0)
+_SIZE = CorpusSize(messages=6_000, users=100, heavy=600, vectors=0)
 """Only the first phase, 10 %, is written."""
 _UNMEASURED = 50
 """Messages at the start and at the end of the backlog that are not measured (model loading, partial batches)."""
@@ -63,12 +63,12 @@ def measure_embedder(data: Path) -> dict[str, float]:
             ingest = IngestServiceStub(channel)
             written = _write_messages(channel)
             _wait_for_pending_count(ingest, written - _UNMEASURED)
-            embedders = [pid for pid in server.pids() if _MODULE in _read_command_line(pid)]
-            before = {pid: cpu_s([pid]) for pid in embedders}
+            embedders = [pid for pid in server.list_pids() if _MODULE in _read_command_line(pid)]
+            before = {pid: measure_cpu_s([pid]) for pid in embedders}
             began, left = time.perf_counter(), _read_pending_count(ingest)
             left -= _wait_for_pending_count(ingest, _UNMEASURED)
             seconds = time.perf_counter() - began
-            busy_s = max(cpu_s([pid]) - before[pid] for pid in embedders)
+            busy_s = max(measure_cpu_s([pid]) - before[pid] for pid in embedders)
     finally:
         server.stop()
     speed = _measure_model(load_text_model(package_model(cache_directory()).arguments, ModelResources()))
@@ -79,7 +79,7 @@ def _write_messages(channel: grpc.Channel) -> int:
     write: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(WRITE)
     for batch in Corpus(_SIZE, 0).generate_batches():
         write(batch)
-    return _SIZE.phase_counts(0)[0]
+    return _SIZE.get_phase_counts(0)[0]
 
 
 def _read_pending_count(ingest: IngestServiceStub) -> int:

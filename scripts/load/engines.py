@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import numpy as np
-from load.cases import Case
+from load.cases import BenchmarkCase
 from load.corpus import DIMENSION
-from load.usage import cpu_s
+from load.usage import measure_cpu_s
 from load.vector_index import open_index
 
 from evaluation.temporary_server import process_tree
@@ -35,12 +35,14 @@ _NEAREST = 28
 _THREADS = 2
 
 
-def measure_engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
+def measure_engine_calls(data: Path, cases: Sequence[BenchmarkCase], seconds: float) -> dict[str, dict[str, float]]:
     """Measure the engine calls of the list, lexical and semantic cases; return the figures by case name."""
     return asyncio.run(_measure_engine_calls(data, cases, seconds))
 
 
-async def _measure_engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
+async def _measure_engine_calls(
+    data: Path, cases: Sequence[BenchmarkCase], seconds: float
+) -> dict[str, dict[str, float]]:
     settings = Settings.from_environment(data=data, embedder="none", embedding_dimension=DIMENSION)
     directory = DataDirectory(data)
     async with AsyncExitStack() as stack:
@@ -64,7 +66,7 @@ async def _measure_engine_calls(data: Path, cases: Sequence[Case], seconds: floa
 
 
 def _make_log_and_lexical_calls(
-    case: Case, log: LogReader, lexical_index: LexicalIndex, settings: Settings
+    case: BenchmarkCase, log: LogReader, lexical_index: LexicalIndex, settings: Settings
 ) -> Iterator[Call]:
     if case.method.endswith("/ListMessages"):
         yield _make_list_call(log, settings)
@@ -113,12 +115,12 @@ async def _measure_call(call: Call, requests: Sequence[bytes], seconds: float) -
     await call(requests[0])
     pids = process_tree(os.getpid())
     waits: list[float] = []
-    before, end = cpu_s(pids), time.perf_counter() + seconds
+    before, end = measure_cpu_s(pids), time.perf_counter() + seconds
     while (now := time.perf_counter()) < end:
         await call(requests[len(waits) % len(requests)])
         waits.append(1000 * (time.perf_counter() - now))
     p50, p99 = np.percentile(waits, [50, 99])
-    used_s = cpu_s(pids) - before
+    used_s = measure_cpu_s(pids) - before
     return {
         "p50_ms": round(float(p50), 3),
         "p99_ms": round(float(p99), 3),

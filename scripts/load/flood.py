@@ -22,8 +22,8 @@ from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2
 from grpc_status import rpc_status
 from load.closed_loop import Metadata, open_methods
-from load.corpus import HEAVY, CorpusSample, random_unit_vector
-from load.words import chinese_vocabulary, english_vocabulary
+from load.corpus import HEAVY, CorpusSample, draw_unit_vector
+from load.words import build_chinese_vocabulary, build_english_vocabulary
 
 from nomemory.v1 import query_service_pb2 as pb
 from nomemory.v1 import recall_service_pb2 as recall_pb
@@ -67,8 +67,10 @@ class FloodOutcome:
 def build_expensive_queries() -> list[ExpensiveQuery]:
     """Return the queries of the flood: a search for 128 terms with 500 highlights, a hybrid search, and a recall."""
     random = np.random.default_rng(_SEED)
-    vector = pb.Embedding(values=random_unit_vector(random).tolist())
-    words = [word for pair in zip(english_vocabulary(), chinese_vocabulary(), strict=False) for word in pair][:_TERMS]
+    vector = pb.Embedding(values=draw_unit_vector(random).tolist())
+    words = [
+        word for pair in zip(build_english_vocabulary(), build_chinese_vocabulary(), strict=False) for word in pair
+    ][:_TERMS]
     lexical = pb.LexicalSearchRequest(user_id=HEAVY, query_text=" ".join(words), page_size=_HIGHLIGHTS)
     lexical.highlight.snippet_chars = 120
     question = f"When did I talk about {' '.join(words[:20])}? 我什么时候说过{''.join(words[1:20:2])}？"

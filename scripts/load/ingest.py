@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 import uvloop
 from load.closed_loop import call_all, open_methods
-from load.corpus import BATCH, Corpus, CorpusSample, Size
+from load.corpus import BATCH, Corpus, CorpusSample, CorpusSize
 
 from nomemory.server.store.sqlite.schema import open_writable_log
 from nomemory.v1 import message_pb2
@@ -55,17 +55,17 @@ class SingleWriteOutcome:
     visible_ms: list[float]
 
 
-def run_write_phase(target: str, size: Size, phase: int) -> PhaseOutcome:
+def run_write_phase(target: str, size: CorpusSize, phase: int) -> PhaseOutcome:
     """Write one phase of the corpus in batches, with concurrent callers."""
     return uvloop.run(_run_write_phase(target, size, phase))
 
 
-def run_import_phase(target: str, size: Size, phase: int, part: int = 0, parts: int = 1) -> PhaseOutcome:
+def run_import_phase(target: str, size: CorpusSize, phase: int, part: int = 0, parts: int = 1) -> PhaseOutcome:
     """Import one phase of the corpus, or one part of it, in concurrent streams that rotate over the targets."""
     return uvloop.run(_run_import_phase(target, size, phase, part, parts))
 
 
-async def _run_write_phase(target: str, size: Size, phase: int) -> PhaseOutcome:
+async def _run_write_phase(target: str, size: CorpusSize, phase: int) -> PhaseOutcome:
     corpus = Corpus(size, phase)
     batches = list(corpus.generate_batches())
     async with AsyncExitStack() as stack:
@@ -73,14 +73,14 @@ async def _run_write_phase(target: str, size: Size, phase: int) -> PhaseOutcome:
         calls = [_make_batch_call(channels[n % _WRITERS], batch) for n, batch in enumerate(batches)]
         began, began_at = time.perf_counter(), time.time()
         await call_all(calls, _WRITERS)
-        return PhaseOutcome(size.phase_counts(phase)[0], time.perf_counter() - began, began_at, corpus.sample)
+        return PhaseOutcome(size.get_phase_counts(phase)[0], time.perf_counter() - began, began_at, corpus.sample)
 
 
 def _make_batch_call(method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], batch: bytes) -> _Call:
     return lambda: method(batch)
 
 
-async def _run_import_phase(target: str, size: Size, phase: int, part: int, parts: int) -> PhaseOutcome:
+async def _run_import_phase(target: str, size: CorpusSize, phase: int, part: int, parts: int) -> PhaseOutcome:
     corpus = Corpus(size, phase)
     batches = list(corpus.generate_batches())[part::parts]
     targets = target.split()
@@ -93,7 +93,7 @@ async def _run_import_phase(target: str, size: Size, phase: int, part: int, part
         await asyncio.gather(
             *(imports[n % len(imports)](_stream_batches(batches[n::_STREAMS])) for n in range(_STREAMS))
         )
-        messages = size.phase_counts(phase)[0] // parts
+        messages = size.get_phase_counts(phase)[0] // parts
         return PhaseOutcome(messages, time.perf_counter() - began, began_at, corpus.sample)
 
 
@@ -164,7 +164,7 @@ def _build_message(user_id: str, message_id: str, content: str) -> message_pb2.C
     return message
 
 
-def insert_into_sqlite(path: Path, size: Size, phase: int, tuning: Sequence[str] = ()) -> float:
+def insert_into_sqlite(path: Path, size: CorpusSize, phase: int, tuning: Sequence[str] = ()) -> float:
     """Insert one phase of the corpus into SQLite with one commit per batch; return the elapsed seconds.
 
     The schema and the durability settings are those of the message log.

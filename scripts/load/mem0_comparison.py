@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from load.corpus import DIMENSION, random_unit_vector
+from load.corpus import DIMENSION, draw_unit_vector
 from load.server_process import ServerProcess
-from load.usage import run_time_ns
+from load.usage import measure_run_time_ns
 from load.words import draw_words, join_words
 
 from nomemory.client import Client, chat_message
@@ -53,7 +53,7 @@ def create_workload(messages: int, queries: int) -> dict[str, Any]:
     drawn = draw_words(random, messages + queries)
     texts = list({join_words(words, is_chinese): None for words, is_chinese in drawn[:messages]})
     query_texts = [join_words(words[:_QUERY_WORDS], is_chinese) for words, is_chinese in drawn[messages:]]
-    vectors = {text: [float(value) for value in random_unit_vector(random)] for text in [*texts, *query_texts]}
+    vectors = {text: [float(value) for value in draw_unit_vector(random)] for text in [*texts, *query_texts]}
     return {"texts": texts, "queries": query_texts, "vectors": vectors, "dimension": DIMENSION, "top_k": _TOP_K}
 
 
@@ -85,10 +85,10 @@ def measure_server(workload: dict[str, Any], folder: Path) -> SearchCost:
 def _measure_searches(server: ServerProcess, client: Client, workload: dict[str, Any]) -> SearchCost:
     cpu_ms, latencies_ms, hits = [], [], 0
     for query in workload["queries"]:
-        cpu_s, began_s = time.process_time() + run_time_ns(server.pids()) / 1e9, time.perf_counter()
+        cpu_s, began_s = time.process_time() + measure_run_time_ns(server.list_pids()) / 1e9, time.perf_counter()
         reply = client.hybrid_search(_USER, query, embedding=workload["vectors"][query], top_k=_TOP_K)
         latencies_ms.append(1000 * (time.perf_counter() - began_s))
-        cpu_ms.append(1000 * (time.process_time() + run_time_ns(server.pids()) / 1e9 - cpu_s))
+        cpu_ms.append(1000 * (time.process_time() + measure_run_time_ns(server.list_pids()) / 1e9 - cpu_s))
         hits += len(reply.items)
     return SearchCost(cpu_ms, latencies_ms, hits)
 

@@ -67,7 +67,7 @@ def format_ms(value: float) -> str:
 def _build_chart(cases: Figures, user: str) -> BarChart:
     measured = {label: cases[f"{read}_{user}"] for read, label in READS.items() if f"{read}_{user}" in cases}
     rows = tuple(
-        BarGroup(label, tuple(_read_cpu_ms(case, callers) for callers in _CALLERS)) for label, case in measured.items()
+        BarGroup(label, tuple(_get_cpu_ms(case, callers) for callers in _CALLERS)) for label, case in measured.items()
     )
     return BarChart(f"CPU time per read of {_USERS[user]}", _NOTE, tuple(_CALLERS.values()), rows, format_ms)
 
@@ -76,6 +76,6 @@ def _select_published_values(case: Figures) -> dict[str, float]:
     return {name: case[name] for name in _KEPT if name in case}
 
 
-def _read_cpu_ms(case: Figures, callers: str) -> float | None:
+def _get_cpu_ms(case: Figures, callers: str) -> float | None:
     value: float | None = case.get(callers, {}).get("cpu_ms")
     return value

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
-from load.cases import Case, build_cases
-from load.closed_loop import Load, run_closed_loop
-from load.corpus import HEAVY, CorpusSample, Size
+from load.cases import BenchmarkCase, build_cases
+from load.closed_loop import LoadParameters, run_closed_loop
+from load.corpus import HEAVY, CorpusSample, CorpusSize
 from load.ingest import PhaseOutcome, measure_single_writes, run_import_phase, run_write_phase
 from load.server_process import ServerProcess
-from load.usage import cpu_s_with_descendants
-from load.words import chinese_vocabulary, english_vocabulary
+from load.usage import measure_tree_cpu_s
+from load.words import build_chinese_vocabulary, build_english_vocabulary
 
 from nomemory.v1 import query_service_pb2 as pb
 from proofs.private_postgres import PrivatePostgres, execute_statement, private_postgres
@@ -67,14 +67,14 @@ class Deployment:
         """HOST:PORT of all servers, separated by spaces."""
         return " ".join(server.target for server in self.servers)
 
-    def pids(self) -> list[int]:
+    def list_pids(self) -> list[int]:
         """Return the ids of all server processes."""
-        return [pid for server in self.servers for pid in server.pids()]
+        return [pid for server in self.servers for pid in server.list_pids()]
 
-    def build_load(self, case: Case, callers: int, seconds: float) -> Load:
+    def build_load(self, case: BenchmarkCase, callers: int, seconds: float) -> LoadParameters:
         """Return the closed-loop load of a case on this deployment."""
-        return Load(
-            self.target, case.method, case.requests, callers, seconds, self.pids(), case.metadata, self.database
+        return LoadParameters(
+            self.target, case.method, case.requests, callers, seconds, self.list_pids(), case.metadata, self.database
         )
 
     def wait_for_indexes(self) -> None:
@@ -82,9 +82,9 @@ class Deployment:
         for server in self.servers:
             server.wait_until_idle()
 
-    def cpu_s(self) -> tuple[float, float]:
+    def measure_cpu_s(self) -> tuple[float, float]:
         """Return the CPU time in seconds of the servers and of the database."""
-        return sum(map(cpu_s_with_descendants, (server.pids()[0] for server in self.servers))), cpu_s_with_descendants(
+        return sum(map(measure_tree_cpu_s, (server.list_pids()[0] for server in self.servers))), measure_tree_cpu_s(
             self.database
         )
 
@@ -92,7 +92,7 @@ class Deployment:
 class PostgresBenchmark:
     """One comparison of the embedded profile with one server and with two servers on PostgreSQL."""
 
-    def __init__(self, size: Size, seconds: float, case_prefixes: Sequence[str], stack: ExitStack) -> None:
+    def __init__(self, size: CorpusSize, seconds: float, case_prefixes: Sequence[str], stack: ExitStack) -> None:
         self._size = size
         self._seconds = seconds
         self._case_prefixes = case_prefixes
@@ -137,10 +137,10 @@ class PostgresBenchmark:
     ) -> PhaseOutcome:
         """Write messages and wait until all indexes are up to date; record throughput and CPU time."""
         _print_progress(f"{kind}, {deployment.name} …")
-        server, database = deployment.cpu_s()
+        server, database = deployment.measure_cpu_s()
         loaded = self._run_in_process(job, deployment.target, self._size, *rest)
         deployment.wait_for_indexes()
-        servers_now, database_now = deployment.cpu_s()
+        servers_now, database_now = deployment.measure_cpu_s()
         self.result["ingest"][deployment.name] |= {
             f"{kind}_per_s": round(loaded.messages / loaded.seconds),
             f"{kind}_server_us": round(1e6 * (servers_now - server) / loaded.messages),
@@ -193,7 +193,7 @@ class PostgresBenchmark:
                 figures = {deployment.name: self._measure_case(deployment, case, callers) for deployment in deployments}
                 self.result["cases"].setdefault(case.name, {})[str(callers)] = figures
 
-    def _measure_case(self, deployment: Deployment, case: Case, callers: int, times: float = 1.0) -> Figures:
+    def _measure_case(self, deployment: Deployment, case: BenchmarkCase, callers: int, times: float = 1.0) -> Figures:
         outcome = self._run_in_process(run_closed_loop, deployment.build_load(case, callers, times * self._seconds))
         if outcome.errors:
             _print_progress(f"{case.name}, {deployment.name}: {dict(outcome.errors)}")
@@ -203,23 +203,26 @@ class PostgresBenchmark:
         return self._load_process.submit(job, *args, **kwargs).result()
 
 
-def build_common_word_cases() -> Iterator[Case]:
+def build_common_word_cases() -> Iterator[BenchmarkCase]:
     """Yield the slowest searches of the heavy user: a phrase of common words, and a question of ten common words."""
     for name, query in (
         (
             "lexical_common_phrase_heavy",
             [
-                f'"{english_vocabulary()[0]} {english_vocabulary()[1]}"',
-                f'"{chinese_vocabulary()[0]}{chinese_vocabulary()[1]}"',
+                f'"{build_english_vocabulary()[0]} {build_english_vocabulary()[1]}"',
+                f'"{build_chinese_vocabulary()[0]}{build_chinese_vocabulary()[1]}"',
             ],
         ),
         (
             "lexical_question_heavy",
-            [" ".join(english_vocabulary()[:_IN_A_QUESTION]), "".join(chinese_vocabulary()[:_IN_A_QUESTION])],
+            [
+                " ".join(build_english_vocabulary()[:_IN_A_QUESTION]),
+                "".join(build_chinese_vocabulary()[:_IN_A_QUESTION]),
+            ],
         ),
     ):
         requests = [pb.LexicalSearchRequest(user_id=HEAVY, query_text=text, page_size=50) for text in query]
-        yield Case(name, _SEARCH, [request.SerializeToString() for request in requests], [()])
+        yield BenchmarkCase(name, _SEARCH, [request.SerializeToString() for request in requests], [()])
 
 
 def _create_servers(database: PrivatePostgres, stack: ExitStack) -> Sequence[ServerProcess]:

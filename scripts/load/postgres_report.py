@@ -7,7 +7,7 @@ from typing import Any
 
 from load.postgres_profile import EMBEDDED, POSTGRES, REPLICAS
 from load.report import print_targets
-from load.targets import Target
+from load.targets import PerformanceTarget
 
 Figures = dict[str, Any]
 
@@ -35,10 +35,10 @@ def print_postgres_report(result: Figures) -> None:
             f"{by_deployment[deployment][kind]:.2f}" for deployment in (EMBEDDED, POSTGRES) for kind in ("cpu", "p50")
         ]
         print(f"| {name} | {' | '.join(figures)} |")
-    print_targets(postgres_targets(result))
+    print_targets(build_postgres_targets(result))
 
 
-def postgres_targets(result: Figures) -> Iterator[Target]:
+def build_postgres_targets(result: Figures) -> Iterator[PerformanceTarget]:
     """Yield the performance targets of the PostgreSQL profile with the measured figures.
 
     The limits are defined for the full corpus size.
@@ -49,13 +49,13 @@ def postgres_targets(result: Figures) -> Iterator[Target]:
         for callers, by_deployment in by_callers.items():
             if limit and by_deployment[POSTGRES]:
                 figure = by_deployment[POSTGRES]["cpu_ms"] + by_deployment[POSTGRES]["database_cpu_ms"]
-                yield Target(f"CPU of server and database, {name}, {callers} caller(s)", figure, limit, "ms")
+                yield PerformanceTarget(f"CPU of server and database, {name}, {callers} caller(s)", figure, limit, "ms")
     for kind in ("write", "import"):
         figure = result["ingest"][POSTGRES][f"{kind}_per_s"]
-        yield Target(f"messages acknowledged, {kind}", figure, _INGEST, "/s", at_least=True)
+        yield PerformanceTarget(f"messages acknowledged, {kind}", figure, _INGEST, "/s", at_least=True)
     for name, by_deployment in result["growth"].items():
         for kind in ("cpu", "p50"):
-            yield Target(
+            yield PerformanceTarget(
                 f"growth of {name}, {kind}, ten times the messages", by_deployment[POSTGRES][kind], _GROWTH, "×"
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from load.targets import Target, performance_targets
+from load.targets import PerformanceTarget, build_performance_targets
 
 Figures = dict[str, Any]
 
@@ -20,7 +20,7 @@ def print_report(result: Figures) -> None:
     _print_pairs("local embedder", result["embedder"])
     if result["errors"]:
         _print_pairs("failed calls", result["errors"])
-    print_targets(performance_targets(result))
+    print_targets(build_performance_targets(result))
 
 
 def print_flood(result: Figures) -> None:
@@ -64,7 +64,7 @@ def _print_pairs(title: str, pairs: Figures) -> None:
         print(f"| {name} | {value} |")
 
 
-def print_targets(target_list: Iterable[Target]) -> None:
+def print_targets(target_list: Iterable[PerformanceTarget]) -> None:
     """Print performance targets with their measured values."""
     print("\n| target | limit | measured | |\n|---|---|---|---|")
     for item in target_list:

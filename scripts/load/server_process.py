@@ -71,7 +71,7 @@ class ServerProcess:
             self._process.wait(_TERM_S)
             self._process = None
 
-    def pids(self) -> list[int]:
+    def list_pids(self) -> list[int]:
         """Return the ids of the server process and its descendants; empty if it is stopped."""
         return process_tree(self._process.pid) if self._process else []
 

@@ -12,27 +12,27 @@ _UTIME, _STIME, _CUTIME, _CSTIME = range(11, 15)
 """Indexes of the fields of `/proc/PID/stat` after the command name."""
 
 
-def cpu_s(pids: list[int]) -> float:
+def measure_cpu_s(pids: list[int]) -> float:
     """Return the sum of the user and system CPU time of processes in seconds."""
     return sum(map(_read_cpu_s, pids))
 
 
-def cpu_s_with_descendants(parent: int) -> float:
+def measure_tree_cpu_s(parent: int) -> float:
     """Return the CPU time in seconds of a process tree, including exited children; return 0 for process id 0."""
-    return run_time_ns(process_tree(parent)) / 1e9 + _read_cpu_s(parent, _CUTIME, _CSTIME) if parent else 0.0
+    return measure_run_time_ns(process_tree(parent)) / 1e9 + _read_cpu_s(parent, _CUTIME, _CSTIME) if parent else 0.0
 
 
-def run_time_ns(pids: list[int]) -> int:
-    """Return the CPU time of the live threads of processes in nanoseconds; more precise than `cpu_s`."""
+def measure_run_time_ns(pids: list[int]) -> int:
+    """Return the CPU time of the live threads of processes in nanoseconds; more precise than `measure_cpu_s`."""
     return sum(_read_run_time_ns(path) for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
-def pss_mb(pids: list[int]) -> dict[str, float]:
+def measure_pss_mb(pids: list[int]) -> dict[str, float]:
     """Return the proportional set size of processes and its anonymous part, in MiB."""
-    return {"pss": memory_mb(pids, "Pss"), "anonymous": memory_mb(pids, "Pss_Anon")}
+    return {"pss": measure_memory_mb(pids, "Pss"), "anonymous": measure_memory_mb(pids, "Pss_Anon")}
 
 
-def memory_mb(pids: list[int], kind: str) -> float:
+def measure_memory_mb(pids: list[int], kind: str) -> float:
     """Return the sum of one field of `/proc/PID/smaps_rollup` over processes, in MiB."""
     kib = 0
     for pid in pids:

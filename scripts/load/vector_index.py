@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from load.corpus import DIMENSION, HEAVY, user_name
-from load.usage import cpu_s, memory_mb, pss_mb, run_time_ns
+from load.corpus import DIMENSION, HEAVY, format_user_id
+from load.usage import measure_cpu_s, measure_memory_mb, measure_pss_mb, measure_run_time_ns
 
 from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING, Filter
@@ -69,7 +69,7 @@ async def _measure_vector_index(root: Path, size: IndexSize, seconds: float) -> 
         figures["fill"] = await _fill_index(directory, size)
     async with _open_index(directory) as index:
         figures["start"] = await _measure_startup(index)
-        typical = [user_name(n) for n in range(1, size.typical_users + 1)]
+        typical = [format_user_id(n) for n in range(1, size.typical_users + 1)]
         figures["typical_first"] = await _measure_search(index, typical, EVERYTHING, 1, seconds, is_first=True)
         figures |= await _measure_searches(index, "typical", typical[:_ACTIVE], size, seconds)
         if size.heavy:
@@ -108,7 +108,7 @@ async def _fill_index(directory: Path, size: IndexSize) -> Figures:
         return {
             "vectors": stored,
             "wall_s": round(time.monotonic() - began_at, 1),
-            "engine_cpu_us_a_vector": round(1e6 * cpu_s(_process_ids(index)) / stored, 1),
+            "engine_cpu_us_a_vector": round(1e6 * measure_cpu_s(_list_process_ids(index)) / stored, 1),
             "memory_mb": _measure_memory(index),
         }
 
@@ -122,7 +122,7 @@ def _generate_batches(size: IndexSize) -> Iterator[list[VectorPoint]]:
     for at in range(0, len(owners), _BATCH):
         batch = owners[at : at + _BATCH].tolist()
         vectors = _draw_clustered_vectors(random, centers, len(batch))
-        yield [_build_point(at + n, user_name(owner), vectors[n]) for n, owner in enumerate(batch)]
+        yield [_build_point(at + n, format_user_id(owner), vectors[n]) for n, owner in enumerate(batch)]
 
 
 def _build_point(number: int, user_id: str, vector: Floats) -> VectorPoint:
@@ -150,7 +150,7 @@ async def _measure_startup(index: EdgeIndex) -> Figures:
     points = await index.count()
     return {
         "wall_s": round(time.perf_counter() - began_at, 2),
-        "cpu_s": round(cpu_s(_process_ids(index)), 2),
+        "cpu_s": round(measure_cpu_s(_list_process_ids(index)), 2),
         "vectors": points,
         "memory_mb": _measure_memory(index),
     }
@@ -178,10 +178,10 @@ async def _measure_search(
         at = caller
         while time.perf_counter() < end and not (is_first and at >= len(users)):
             user_id = users[at % len(users)]
-            before, began_at = run_time_ns(pids), time.perf_counter()
+            before, began_at = measure_run_time_ns(pids), time.perf_counter()
             hits = await index.search(user_id, queries[at % len(queries)], message_filter, _NEAREST)
             waits.append(1000 * (time.perf_counter() - began_at))
-            engine_ms.append((run_time_ns(pids) - before) / 1e6)
+            engine_ms.append((measure_run_time_ns(pids) - before) / 1e6)
             if len(hits) < _NEAREST:
                 raise ValueError(f"expected {_NEAREST} hits, got {len(hits)}")
             at += callers
@@ -189,10 +189,10 @@ async def _measure_search(
     if not is_first:
         for user_id in users:
             await index.search(user_id, queries[0], message_filter, _NEAREST)
-    pids, end = _process_ids(index), time.perf_counter() + seconds
-    before = run_time_ns(pids)
+    pids, end = _list_process_ids(index), time.perf_counter() + seconds
+    before = measure_run_time_ns(pids)
     await asyncio.gather(*map(call, range(callers)))
-    mean_engine_ms = (run_time_ns(pids) - before) / 1e6 / len(waits)
+    mean_engine_ms = (measure_run_time_ns(pids) - before) / 1e6 / len(waits)
     p50, p99 = np.percentile(waits, [50, 99])
     return {
         "engine_cpu_ms": round(mean_engine_ms if callers > 1 else float(np.median(engine_ms)), 3),
@@ -205,41 +205,44 @@ async def _measure_search(
 async def _measure_flushes(index: EdgeIndex) -> Figures:
     """Measure the flushes to disk after each stored batch."""
     size = IndexSize(_BATCH * _FLUSHES, 0)
-    waits, before = [], cpu_s(_process_ids(index))
+    waits, before = [], measure_cpu_s(_list_process_ids(index))
     for points in _generate_batches(size):
         await index.upsert(points)
         began_at = time.perf_counter()
         await index.flush()
         waits.append(1000 * (time.perf_counter() - began_at))
-    cpu_ms = 1000 * (cpu_s(_process_ids(index)) - before) / len(waits)
+    cpu_ms = 1000 * (measure_cpu_s(_list_process_ids(index)) - before) / len(waits)
     return {"max_ms": round(max(waits), 1), "cpu_ms_with_256_stored": round(cpu_ms, 1)}
 
 
 async def _measure_erasure(index: EdgeIndex, seconds: float) -> Figures:
     """Measure the erasure of deleted points, and the latency of searches during the erasure."""
-    user = user_name(1)
+    user = format_user_id(1)
     for number in range(_REMOVED):
         await index.remove(user, f"m{number}")
-    before, began_at = cpu_s(_process_ids(index)), time.perf_counter()
+    before, began_at = measure_cpu_s(_list_process_ids(index)), time.perf_counter()
     erasing = asyncio.create_task(index.erase_deleted())
     concurrent = await _measure_search(index, [user], EVERYTHING, 1, seconds)
     await erasing
     return {
         "vectors": await index.count(),
         "wall_s": round(time.perf_counter() - began_at, 1),
-        "cpu_s": round(cpu_s(_process_ids(index)) - before, 1),
+        "cpu_s": round(measure_cpu_s(_list_process_ids(index)) - before, 1),
         "search_beside_p50_ms": concurrent["p50_ms"],
         "search_beside_p99_ms": concurrent["p99_ms"],
     }
 
 
-def _process_ids(index: EdgeIndex) -> list[int]:
+def _list_process_ids(index: EdgeIndex) -> list[int]:
     return [] if index.process_id is None else [index.process_id]
 
 
 def _measure_memory(index: EdgeIndex) -> Figures:
-    pids = _process_ids(index)
-    return {"rss": round(memory_mb(pids, "Rss"), 1), **{name: round(mb, 1) for name, mb in pss_mb(pids).items()}}
+    pids = _list_process_ids(index)
+    return {
+        "rss": round(measure_memory_mb(pids, "Rss"), 1),
+        **{name: round(mb, 1) for name, mb in measure_pss_mb(pids).items()},
+    }
 
 
 def _measure_disk_size_mb(root: Path) -> float:

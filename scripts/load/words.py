@@ -18,7 +18,7 @@ _FIRST_CHARACTER, _CHARACTERS = 0x4E00, 3000
 
 
 @cache
-def english_vocabulary() -> Vocabulary:
+def build_english_vocabulary() -> Vocabulary:
     """Return the English vocabulary, from the most to the least frequent word."""
     onsets = [*"bcdfghjklmnprstvwz", "br", "cl", "dr", "fl", "gr", "pl", "pr", "sh", "sk", "st", "th", "tr"]
     syllables = [onset + nucleus for onset, nucleus in product(onsets, ("a", "e", "i", "o", "u", "ai", "ou"))]
@@ -32,7 +32,7 @@ def english_vocabulary() -> Vocabulary:
 
 
 @cache
-def chinese_vocabulary() -> Vocabulary:
+def build_chinese_vocabulary() -> Vocabulary:
     """Return the Chinese vocabulary, from the most to the least frequent word."""
     random = np.random.default_rng(_SEED)
     words: dict[str, None] = {}
@@ -49,7 +49,7 @@ def draw_words(random: np.random.Generator, messages: int) -> list[tuple[list[st
     lengths = random.integers(*_LENGTHS, messages)
     ranks = np.searchsorted(_CUMULATED, random.random(int(lengths.sum())) * _CUMULATED[-1]).tolist()
     languages = random.random(messages).tolist()
-    latin, han = english_vocabulary(), chinese_vocabulary()
+    latin, han = build_english_vocabulary(), build_chinese_vocabulary()
     texts, start = [], 0
     for length, language in zip(lengths.tolist(), languages, strict=True):
         word_ranks = ranks[start : start + length]

@@ -94,7 +94,7 @@ async def test_each_distinct_document_text_is_embedded_once_in_calls_of_the_give
     assert await vectors.embed(["a", "b", "a", "c", "b"], never)
     assert await vectors.embed(["c", "d"], never)
     assert embedder.calls == [["a", "b"], ["c"], ["d"]]
-    assert vectors.vectors(["d", "a", "a"]) == [b"d", b"a", b"a"]
+    assert vectors.get_vectors(["d", "a", "a"]) == [b"d", b"a", b"a"]
     assert vectors.embedded == 4
 
 
@@ -103,8 +103,8 @@ async def test_a_refused_text_is_remembered_and_the_others_are_embedded() -> Non
     embedder.refused = {"b", "c"}
     vectors = DocumentVectors(embedder, 10, 10)
     assert await vectors.embed(["a", "b", "c", "d"], never)
-    assert vectors.vectors(["a", "d"]) == [b"a", b"d"]
-    assert vectors.vectors(["a", "b"]) is None
+    assert vectors.get_vectors(["a", "d"]) == [b"a", b"d"]
+    assert vectors.get_vectors(["a", "b"]) is None
     assert vectors.embedded == 2
     assert await vectors.embed(["b"], never)
     assert embedder.calls[-1] == ["a", "d"]

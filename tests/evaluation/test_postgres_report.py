@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from load.postgres_profile import EMBEDDED, POSTGRES, REPLICAS
-from load.postgres_report import postgres_targets, print_postgres_report
+from load.postgres_report import build_postgres_targets, print_postgres_report
 
 
 def figures(cpu_ms: float, database_cpu_ms: float = 0.0) -> dict[str, float]:
@@ -27,7 +27,7 @@ def result() -> dict[str, Any]:
 
 
 def test_server_and_database_count_together(result: dict[str, Any]) -> None:
-    met = {target.name: target.is_met for target in postgres_targets(result)}
+    met = {target.name: target.is_met for target in build_postgres_targets(result)}
     assert met == {
         "CPU of server and database, list_typical, 16 caller(s)": False,
         "CPU of server and database, lexical_common_heavy, 16 caller(s)": True,

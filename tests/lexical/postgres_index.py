@@ -35,7 +35,7 @@ class OpenPostgresIndex:
     """An index in a schema of its own."""
 
     def __init__(self, database: Database) -> None:
-        self._pool = database.pool()
+        self._pool = database.create_pool()
         self._users = dict[int, str]()
         self.reader = PostgresLexicalIndex(self._pool)
 

@@ -192,7 +192,7 @@ async def listing_over(url: str) -> AsyncIterator[LexicalListing]:
     database = Database(url)
     await upgrade_schema(database)
     async with AsyncExitStack() as stack:
-        pool, log = database.pool(), PostgresLogReader(database)
+        pool, log = database.create_pool(), PostgresLogReader(database)
         writer = PostgresLogWriter(
             database, queue_max=100, queue_max_bytes=1_000_000, announce=lambda: None, extract_tokens=token_columns
         )

@@ -51,7 +51,7 @@ class Log:
     async def sweep(self, limit: int = 100) -> int:
         removed, after = 0, ""
         while True:
-            swept = await self.expired.remove_expired(after, limit)
+            swept = await self.expired.remove_expired_messages(after, limit)
             removed += swept.removed
             if swept.after is None:
                 return removed

@@ -121,7 +121,7 @@ def test_a_register_file_contains_what_was_written(tmp_path: Path) -> None:
     assert write_register(path, KEY, 1_000_001, ERASURES, 1_750_000_001_000_000) == 2
     assert path.stat().st_mode & 0o777 == 0o600
     register = read_register(path, KEY)
-    assert list(register.erasures()) == ERASURES
+    assert list(register.read_erasures()) == ERASURES
     assert (register.since_us, register.exported_us, register.entries) == (1_000_001, 1_750_000_001_000_000, 2)
 
 

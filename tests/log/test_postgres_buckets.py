@@ -148,7 +148,7 @@ async def test_queue_limits_apply_to_all_connections_together(database: Database
     calls = [asyncio.create_task(write(writer, new_messages(user_of(bucket)))) for bucket in (0, 1, 2, 3, 4)]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(answer) for answer in answers] == [WriteReceipt] * 4 + [Fault]
-    assert writer.waiting == 0
+    assert writer.queued_job_count == 0
     await writer.close()
 
 

@@ -32,11 +32,11 @@ async def test_a_removal_is_deleted_when_all_servers_have_erased_it(postgres: Pr
     last = (await log.writer.delete("u", ["1", "2", "3"])).sequence
     latest = FeedPosition(tuple(last if bucket == compute_bucket("u") else 0 for bucket in range(BUCKETS)))
     for server in servers:
-        assert await server.pending_removals(3) == PendingRemovals(latest, are_many=True)
-        assert await server.pending_removals(4) == PendingRemovals(latest, are_many=False)
+        assert await server.read_pending_removals(3) == PendingRemovals(latest, are_many=True)
+        assert await server.read_pending_removals(4) == PendingRemovals(latest, are_many=False)
     assert await servers[0].forget_removals(latest, 2) is False
-    assert await servers[0].pending_removals(1) is None
-    assert await servers[1].pending_removals(1) == PendingRemovals(latest, are_many=True)
+    assert await servers[0].read_pending_removals(1) is None
+    assert await servers[1].read_pending_removals(1) == PendingRemovals(latest, are_many=True)
     assert [change.removed_sequence for change in log.feed.read_changes(written, 9)] == [
         versions[name].sequence for name in "123"
     ]
@@ -93,7 +93,7 @@ async def test_inactive_servers_without_indexes_do_not_keep_removals(postgres: P
     await log.write(Message("u", "m", 1, Role.USER, "x"))
     until = FeedPosition.from_sequence((await log.writer.delete("u", ["m"])).sequence)
     await lasting.forget_removals(until, 10)
-    assert await lost.pending_removals(1) is not None, "it is waited for"
+    assert await lost.read_pending_removals(1) is not None, "it is waited for"
     await stopped.close()
     connection = await database.connect()
     await connection.execute("UPDATE followers SET seen = now() - interval '2 days'")

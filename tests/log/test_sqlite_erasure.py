@@ -57,7 +57,7 @@ def left(directory: Path, numbers: list[int]) -> list[int]:
 
 
 async def erase_everything(erasure: SqliteLogErasure) -> None:
-    removals = await erasure.pending_removals(1)
+    removals = await erasure.read_pending_removals(1)
     assert removals is not None
     while await erasure.forget_removals(removals.until, 100):
         pass
@@ -84,7 +84,7 @@ async def test_an_erasure_removes_all_bytes_of_removed_rows_only(tmp_path: Path,
         assert left(tmp_path, gone) == gone
         await erase_everything(erasure)
         assert left(tmp_path, gone) == []
-        assert await erasure.pending_removals(1) is None
+        assert await erasure.read_pending_removals(1) is None
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert file.execute("PRAGMA freelist_count").fetchone() == (0,)

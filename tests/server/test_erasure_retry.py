@@ -23,7 +23,7 @@ class Log:
     def __init__(self) -> None:
         self.is_done = False
 
-    async def pending_removals(self, _many: int) -> PendingRemovals | None:
+    async def read_pending_removals(self, _many: int) -> PendingRemovals | None:
         if self.is_done:
             raise NothingLeftError
         return PendingRemovals(FeedPosition.from_sequence(5), are_many=False)
@@ -45,7 +45,7 @@ class FailsOnce:
     def __init__(self) -> None:
         self.times = 0
 
-    async def find_lagging(self, _until: FeedPosition) -> str:
+    async def find_lagging_index(self, _until: FeedPosition) -> str:
         return ""
 
     async def erase_vectors(self) -> str:

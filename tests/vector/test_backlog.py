@@ -76,7 +76,7 @@ def test_unflushed_messages_are_pending_after_a_crash(tmp_path: Path) -> None:
     first.close()
     second = Backlog(tmp_path / "vectors.db")
     assert second.next_pending_messages([], 9) == [bob]
-    assert second.fed_position().latest == 2
+    assert second.read_feed_position().latest == 2
     second.close()
 
 
@@ -87,25 +87,25 @@ def test_dead_letters_become_pending_when_the_message_changes(backlog: Backlog, 
     assert not reader.is_behind("ann", 2)
     assert reader.count_messages() == BacklogCounts(pending=0, dead_letters=2)
     assert reader.count_messages("ann") == BacklogCounts(pending=0, dead_letters=1)
-    assert reader.dead_letter_ids("bob") == ["m2"]
-    assert reader.checkpoint().latest == 2
+    assert reader.list_dead_letter_ids("bob") == ["m2"]
+    assert reader.read_checkpoint().latest == 2
     backlog.add_changes([change(3)], FeedPosition.from_sequence(3))
     assert backlog.next_pending_messages([], 9) == [PendingMessage("ann", "m1", 3)]
     assert not reader.is_behind("ann", 2)
     assert reader.is_behind("ann", 3)
-    assert reader.dead_letter_ids("ann") == []
+    assert reader.list_dead_letter_ids("ann") == []
 
 
 def test_dead_letter_ids_are_limited(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.add_changes([change(n, "ann", f"m{n:03}") for n in range(150)], FeedPosition.from_sequence(150))
     backlog.add_dead_letters(dict.fromkeys(backlog.next_pending_messages([], 150), "TEXT_REFUSED"))
-    assert reader.dead_letter_ids("ann") == [f"m{n:03}" for n in range(100)]
+    assert reader.list_dead_letter_ids("ann") == [f"m{n:03}" for n in range(100)]
 
 
 def test_starting_over_clears_the_backlog(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.add_changes([change(1), change(2, "bob")], FeedPosition.from_sequence(2))
     backlog.start_over()
-    assert (backlog.fed_position().latest, backlog.next_pending_messages([], 9), reader.count_messages()) == (
+    assert (backlog.read_feed_position().latest, backlog.next_pending_messages([], 9), reader.count_messages()) == (
         0,
         [],
         BacklogCounts(0, 0),
@@ -192,13 +192,19 @@ class BacklogMachine(RuleBasedStateMachine):
     def agrees(self) -> None:
         pending = [(key, row) for key, row in self.rows.items() if row.state == "pending"]
         dead_letters = [key for key, row in self.rows.items() if row.state == "dead_letters"]
-        assert self.reader.fed_position() == self.backlog.fed_position() == FeedPosition.from_sequence(self.sequence)
+        assert (
+            self.reader.read_feed_position()
+            == self.backlog.read_feed_position()
+            == FeedPosition.from_sequence(self.sequence)
+        )
         assert self.reader.count_messages() == BacklogCounts(len(pending), len(dead_letters))
-        assert self.reader.checkpoint().latest == min((row.oldest - 1 for _, row in pending), default=self.sequence)
+        assert self.reader.read_checkpoint().latest == min(
+            (row.oldest - 1 for _, row in pending), default=self.sequence
+        )
         for user in USERS:
             oldest = min((row.oldest for key, row in pending if key[0] == user), default=self.sequence + 1)
             assert self.reader.has_pending_messages(user) == (oldest <= self.sequence)
-            assert self.reader.dead_letter_ids(user) == sorted(key[1] for key in dead_letters if key[0] == user)
+            assert self.reader.list_dead_letter_ids(user) == sorted(key[1] for key in dead_letters if key[0] == user)
             for sequence in (oldest - 1, oldest, self.sequence, self.sequence + 1):
                 assert self.reader.is_behind(user, sequence) == (sequence >= oldest)
 
@@ -212,7 +218,7 @@ def test_a_damaged_file_is_replaced(tmp_path: Path) -> None:
     Backlog(path).close()
     path.write_bytes(b"this is no database, whatever its name says" * 100)
     backlog = Backlog(path)
-    assert backlog.fed_position().latest == 0
+    assert backlog.read_feed_position().latest == 0
     backlog.close()
 
 
@@ -241,8 +247,8 @@ def test_a_backlog_of_one_bucket_is_split(path: Path, tmp_path: Path) -> None:
     for _ in range(2):  # an interrupted migration repeats it
         split_backlogs_into_buckets(tmp_path)
     with closing(Backlog(path)) as backlog:
-        assert backlog.fed_position() == at(9)
-        assert backlog.checkpoint() == at(9, **{ANN: 2, BOB: 6})
+        assert backlog.read_feed_position() == at(9)
+        assert backlog.read_checkpoint() == at(9, **{ANN: 2, BOB: 6})
         assert [message.message_id for message in backlog.next_pending_messages([], 9)] == ["a", "b"]
         backlog.mark_applied(backlog.next_pending_messages([ANN], 1))
-        assert backlog.checkpoint() == at(9, **{BOB: 6})
+        assert backlog.read_checkpoint() == at(9, **{BOB: 6})

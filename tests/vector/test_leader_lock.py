@@ -99,7 +99,7 @@ async def test_locks_are_separate_per_schema_and_collection(servers: Servers, po
 
 
 async def test_starting_over_resets_user_checkpoints(servers: Servers) -> None:
-    await servers.ours.publish(further(7))
+    await servers.ours.publish_progress(further(7))
     assert not await servers.known.is_lagging("ann", 7)
     await servers.ours.start_over()
     assert await servers.known.is_lagging("ann", 7), "nothing of ann is in the index any more"
@@ -111,18 +111,18 @@ async def test_progress_is_not_published_after_the_lock_is_lost(servers: Servers
     )
     servers.ours._connection.terminate()
     with pytest.raises(Fault):
-        await servers.ours.publish(late)
+        await servers.ours.publish_progress(late)
     assert await servers.known.is_lagging("ann", 1)
     assert (await servers.known.status("ann")).dead_letters == 0
-    assert (await servers.known.checkpoint()).latest == 0
+    assert (await servers.known.read_checkpoint()).latest == 0
 
 
 async def test_user_checkpoints_behind_the_bucket_are_deleted(servers: Servers, postgres: PrivatePostgres) -> None:
-    await servers.ours.publish(further(7))
+    await servers.ours.publish_progress(further(7))
     assert count(postgres, servers.url, "index_users") == 1
     for checkpoint in (3, 6, 7):
         assert not await servers.known.is_lagging("ann", 7)
-        await servers.ours.publish(IndexProgress(FeedPosition.from_sequence(checkpoint)))
+        await servers.ours.publish_progress(IndexProgress(FeedPosition.from_sequence(checkpoint)))
     assert count(postgres, servers.url, "index_users") == 0, "an erased user's id would stay there"
     assert not await servers.known.is_lagging("ann", 7)
 

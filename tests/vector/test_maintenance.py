@@ -96,7 +96,7 @@ async def test_catch_up_ends_when_leadership_is_lost(tmp_path: Path) -> None:
     maintenance = IndexMaintenance(
         index, feed, cast("Any", at_once), progress, feed.make_expected_points(1000), ActiveFaults(), lambda: None
     )
-    waiting = asyncio.create_task(maintenance._catch_up())
+    waiting = asyncio.create_task(maintenance._wait_until_caught_up())
     await asyncio.sleep(0.5)
     assert not waiting.done()
     feed.stop_leading()

@@ -60,7 +60,7 @@ class Cluster:
         """Wait until the index has applied all changes."""
         reached = await self.reader.read_end_position()
         async with asyncio.timeout(60):
-            while not (await self.known.checkpoint()).is_at_or_after(reached):  # noqa: ASYNC110 - a state in the database
+            while not (await self.known.read_checkpoint()).is_at_or_after(reached):  # noqa: ASYNC110 - a state in the database
                 await asyncio.sleep(0.02)
 
     async def found(self, user_id: str, text: str) -> list[str]:
@@ -310,7 +310,7 @@ async def test_the_lock_is_not_released_during_a_write(
 async def test_a_failed_start_of_a_term_is_retried(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, broken = PostgresLeaderLock.checkpoint, list[int]()
+    original, broken = PostgresLeaderLock.read_checkpoint, list[int]()
 
     async def filled(lock: PostgresLeaderLock) -> IndexCheckpoint:
         checkpoint = await original(lock)

@@ -20,7 +20,7 @@ import orjson
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.secure_files import file_digest, fsync_path
 from nomemory.server.runtime.token_keys import KeyFileError, read_key
-from nomemory.server.store.log_record import write_record
+from nomemory.server.store.log_record import write_log_record
 from nomemory.server.store.sqlite.inspection import inspect_log
 from nomemory.server.store.sqlite.restored_erasures import (
     AppliedRegister,
@@ -46,7 +46,7 @@ class BackupError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class BackupManifest:
     """The manifest of a backup.
 
     Attributes:
@@ -72,11 +72,11 @@ class Manifest:
 class RestoredBackup:
     """A restored backup, and the registers of erasures that were applied to it."""
 
-    manifest: Manifest
+    manifest: BackupManifest
     registers: list[AppliedRegister]
 
 
-def create_backup(directory: DataDirectory, target: Path) -> Manifest:
+def create_backup(directory: DataDirectory, target: Path) -> BackupManifest:
     """Copy the key and a consistent snapshot of the log to a backup directory, which is created atomically.
 
     A server may be running.
@@ -101,7 +101,7 @@ def create_backup(directory: DataDirectory, target: Path) -> Manifest:
     return manifest
 
 
-def verify_backup(backup: Path) -> Manifest:
+def verify_backup(backup: Path) -> BackupManifest:
     """Verify the manifest, the checksum of the log and the key of a backup.
 
     Raises:
@@ -169,12 +169,12 @@ def _install_log(
         rollback.pop_all()
     if not directory.token_key.exists() and (backup / _KEY).exists():
         _copy_file(backup / _KEY, directory.token_key)
-    write_record(directory.log_record, log)
+    write_log_record(directory.log_record, log)
     fsync_path(directory.root)
     return applied
 
 
-def _write_backup(directory: DataDirectory, part: Path) -> Manifest:
+def _write_backup(directory: DataDirectory, part: Path) -> BackupManifest:
     with suppress(FileNotFoundError):
         _copy_file(directory.token_key, part / _KEY)
     messages = _copy_log(directory.log_file, part / _LOG)
@@ -182,7 +182,7 @@ def _write_backup(directory: DataDirectory, part: Path) -> Manifest:
     if log is None:
         raise BackupError(f"{directory.log_file} cannot be copied: the copy is not a message log")
     _check_copy(directory.log_file, part / _LOG)
-    manifest = Manifest(
+    manifest = BackupManifest(
         _FORMAT, SCHEMA_VERSION, log.identity.name, log.sequence, messages, file_digest(part / _LOG), time.time()
     )
     (part / _MANIFEST).write_bytes(orjson.dumps(asdict(manifest)))
@@ -219,9 +219,9 @@ def _check_copy(source: Path, copy: Path) -> None:
         raise BackupError(f"{source} is damaged: {damage}. Run `nomemory doctor` for details.")
 
 
-def _read_manifest(backup: Path) -> Manifest:
+def _read_manifest(backup: Path) -> BackupManifest:
     try:
-        manifest = Manifest(**orjson.loads((backup / _MANIFEST).read_bytes()))
+        manifest = BackupManifest(**orjson.loads((backup / _MANIFEST).read_bytes()))
     except (OSError, ValueError, TypeError):
         raise BackupError(f"{backup} is not a backup: {_MANIFEST} is missing or malformed") from None
     if manifest.format != _FORMAT or manifest.schema > SCHEMA_VERSION:

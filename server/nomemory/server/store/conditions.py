@@ -106,7 +106,7 @@ class ExpiryConditions:
 
     def build_unexpired_clause(self) -> Clause:
         """Return the condition that selects messages that have not expired."""
-        cutoff_us, now_us = self._retention.cutoff_us(), self._retention.now_us()
+        cutoff_us, now_us = self._retention.compute_cutoff_us(), self._retention.now_us()
         return Clause(self._unexpired, (now_us,) if cutoff_us is None else (now_us, cutoff_us))
 
     def build_expired_clause(self) -> Clause:
@@ -126,7 +126,7 @@ class ExpiryConditions:
         """Return a statement for the keys of expired messages of one user, or of all users if `user_id` is None."""
         users, values = Clause("TRUE") if user_id is None else self._dialect.of_user(user_id)
         expired = f"{self._dialect.expired} AND {users}"
-        cutoff_us, now_us = self._retention.cutoff_us(), self._retention.now_us()
+        cutoff_us, now_us = self._retention.compute_cutoff_us(), self._retention.now_us()
         if cutoff_us is None:
             return Clause(expired, (now_us, *values))
         return Clause(f"{expired} UNION {self._dialect.too_old} AND {users}", (now_us, *values, cutoff_us, *values))

@@ -60,7 +60,7 @@ class DamageRegistry:
         """SQLite's description of the damage to the database file; empty if no damage is known."""
         return self._file
 
-    def damaged_messages(self, user_id: str | None = None, prefix: str = "") -> list[DamagedMessage]:
+    def list_damaged_messages(self, user_id: str | None = None, prefix: str = "") -> list[DamagedMessage]:
         """Return the damaged messages of one user, or of all users whose ids begin with a prefix, by sequence."""
         matching = [m for m in self._messages if (m.user_id == user_id if user_id else m.user_id.startswith(prefix))]
         return sorted(matching, key=lambda message: message.sequence)
@@ -79,7 +79,7 @@ class DamageRegistry:
         self._messages |= {DamagedMessage(user_id, sequence)}
         return _make_damage_fault("a requested message is damaged in the message log", "CHECKSUM", None)
 
-    def verify_encoded(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:
+    def verify_encoded_messages(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:
         """Verify the checksums of encoded messages of one user, and return the messages.
 
         A row has the encoded message, the sequence, the checksum, and the id of the retracting message or None.
@@ -97,8 +97,8 @@ class DamageRegistry:
         raise next(iter([self.report_damaged_message(user_id, sequence) for sequence in damaged]))
 
     def verify_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
-        """Verify messages like `verify_encoded`, from rows that begin with user id, message id and time."""
-        wires = self.verify_encoded(user_id, [row[3:] for row in rows])
+        """Verify messages like `verify_encoded_messages`, from rows that begin with user id, message id and time."""
+        wires = self.verify_encoded_messages(user_id, [row[3:] for row in rows])
         return [
             LoggedMessage(user, message, ts_us, sequence, wire, retracted_by or "")
             for wire, (user, message, ts_us, _, sequence, _, retracted_by) in zip(wires, rows, strict=True)

@@ -46,26 +46,26 @@ class ErasableIndexes:
     spaces: IndexedSpaces
     cleanup: CollectionCleanup
 
-    async def find_lagging(self, until: FeedPosition) -> str:
+    async def find_lagging_index(self, until: FeedPosition) -> str:
         """Return the name of an index that has not applied all changes up to a position; empty if there is none."""
         if not FeedPosition.from_sequence(self.lexical.applied_sequence).is_at_or_after(until):
             return "lexical"
-        for indexed in self.spaces.all_spaces():
-            if not (await indexed.indexer.checkpoint()).is_at_or_after(until):
+        for indexed in self.spaces.list_spaces():
+            if not (await indexed.indexer.read_checkpoint()).is_at_or_after(until):
                 return indexed.space.name
         return ""
 
     async def erase_deleted(self) -> None:
         """Erase deleted messages from the lexical index, the backlogs and the unused vector collections."""
         await self.lexical.erase_deleted()
-        for indexed in self.spaces.all_spaces():
+        for indexed in self.spaces.list_spaces():
             await indexed.indexer.wipe_backlog()
         await self.cleanup.delete_unused_collections()
 
     async def erase_vectors(self) -> str:
         """Erase deleted messages from the vector indexes in use; return the error message, or an empty string."""
         try:
-            for indexed in self.spaces.all_spaces():
+            for indexed in self.spaces.list_spaces():
                 await indexed.index.erase_deleted()
         except InsufficientSpaceError as error:
             return str(error)
@@ -99,7 +99,7 @@ class ErasureTask:
     async def run(self) -> None:
         """Run until cancelled. `run` can be called again after any error."""
         while True:
-            removals = await self._log.pending_removals(_REMOVALS_AT_ONCE)
+            removals = await self._log.read_pending_removals(_REMOVALS_AT_ONCE)
             if removals is None:
                 self._waiting_since = None
             elif self._is_due(removals):
@@ -153,7 +153,7 @@ class ErasureTask:
         Return the name of an index that still lags, or an empty string.
         """
         deadline = time.monotonic() + self._settings.erasure.within_s / 4
-        while (lagging := await self._indexes.find_lagging(until)) and time.monotonic() < deadline:  # noqa: ASYNC110 - polled
+        while (lagging := await self._indexes.find_lagging_index(until)) and time.monotonic() < deadline:  # noqa: ASYNC110 - polled
             await asyncio.sleep(self._poll_s)
         return lagging
 

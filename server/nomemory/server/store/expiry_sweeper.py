@@ -26,7 +26,7 @@ class ExpiryResult:
 class ExpiredMessageRemover(Protocol):
     """Interface for removing expired messages from the log. Reads hide expired messages until they are removed."""
 
-    async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
+    async def remove_expired_messages(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages in one commit.
 
         Messages that exceed the maximum age are looked up user by user, starting after the user `after`.
@@ -64,7 +64,7 @@ class ExpirySweeper:
         after: str | None = ""
         while after is not None and not self._stopped.is_set():
             try:
-                after = (await self._log.remove_expired(after, self._batch_max)).after
+                after = (await self._log.remove_expired_messages(after, self._batch_max)).after
             except Fault as fault:
                 if fault.reason != Reason.ERROR_REASON_OVERLOADED:
                     raise

@@ -153,7 +153,7 @@ class ErasableLog(Protocol):
     order, each of them repeatedly until it has nothing left to do. Completed batches survive a crash.
     """
 
-    async def pending_removals(self, many: int) -> PendingRemovals | None:
+    async def read_pending_removals(self, many: int) -> PendingRemovals | None:
         """Return the last pending removal and whether at least `many` are pending; None if none are."""
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:

@@ -43,7 +43,7 @@ class RegisterFile:
     exported_us: int
     entries: int
 
-    def erasures(self) -> Iterator[ErasureEntry]:
+    def read_erasures(self) -> Iterator[ErasureEntry]:
         """Yield the erasures."""
         with self.path.open("rb") as lines:
             next(lines)

@@ -32,6 +32,6 @@ class RetentionPolicy:
         """Return the policy for a maximum age in days; 0 for no limit."""
         return cls(round(days * 86_400_000_000) or None)
 
-    def cutoff_us(self) -> int | None:
+    def compute_cutoff_us(self) -> int | None:
         """Return the `ts` at and before which messages have expired by now; None without a maximum age."""
         return None if self.max_age_us is None else self.now_us() - self.max_age_us

@@ -58,7 +58,7 @@ class WriteQueue(Generic[Queued]):
             self._bytes += size
 
     @property
-    def waiting(self) -> int:
+    def job_count(self) -> int:
         """The number of queued jobs."""
         return self._waiting
 
@@ -174,9 +174,9 @@ class QueuedLogWriter:
         self._queue: WriteQueue[AnyJob] = WriteQueue(queue_max, queue_max_bytes, partitions)
 
     @property
-    def waiting(self) -> int:
+    def queued_job_count(self) -> int:
         """The number of queued jobs."""
-        return self._queue.waiting
+        return self._queue.job_count
 
     async def write(
         self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = ""
@@ -209,10 +209,10 @@ class QueuedLogWriter:
             StatementJob[ErasureReceipt](work=lambda transaction: transaction.erase(user_id)), user_id
         )
 
-    async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
+    async def remove_expired_messages(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages."""
         return await self._submit_job(
-            StatementJob[ExpiryResult](work=lambda transaction: transaction.remove_expired(after, limit)), ""
+            StatementJob[ExpiryResult](work=lambda transaction: transaction.remove_expired_messages(after, limit)), ""
         )
 
     async def _submit_job(self, job: WriteJob[Receipt], user_id: str, size: int = 0) -> Receipt:

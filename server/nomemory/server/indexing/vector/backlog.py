@@ -99,7 +99,7 @@ class BacklogReader:
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
-    def fed_position(self) -> FeedPosition:
+    def read_feed_position(self) -> FeedPosition:
         """Return the position up to which all changes have been added to the backlog."""
         return FeedPosition.decode(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
 
@@ -117,9 +117,9 @@ class BacklogReader:
         row = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
         return row.fetchone() is not None
 
-    def checkpoint(self) -> FeedPosition:
+    def read_checkpoint(self) -> FeedPosition:
         """Return the position up to which every change is indexed or a dead letter."""
-        fed = self.fed_position()  # read first, so that changes fed in the meantime are left out
+        fed = self.read_feed_position()  # read first, so that changes fed in the meantime are left out
         buckets = orjson.dumps(list(range(len(fed.sequences))))
         oldest = dict(self._connection.execute(_OLDEST, (buckets,)).fetchall())
         return FeedPosition(
@@ -140,7 +140,7 @@ class BacklogReader:
         pending = self._fetch_number(f"SELECT count(*) FROM work WHERE state = 0 AND {condition}", values)  # noqa: S608 - ours
         return BacklogCounts(pending, self._fetch_number(f"{dead_letters} AND {condition}", (DEAD_LETTER, *values)))
 
-    def dead_letter_ids(self, user_id: str, limit: int = 100) -> list[str]:
+    def list_dead_letter_ids(self, user_id: str, limit: int = 100) -> list[str]:
         """Return the ids of at most `limit` dead letters of a user, in ascending order."""
         rows = self._connection.execute(
             "SELECT message_id FROM work WHERE state > 0 AND state = ? AND user_id = ? ORDER BY message_id LIMIT ?",
@@ -148,7 +148,7 @@ class BacklogReader:
         )
         return [message_id for (message_id,) in rows]
 
-    def tracked_ids(self, user_id: str, message_ids: Sequence[str]) -> set[str]:
+    def find_tracked_ids(self, user_id: str, message_ids: Sequence[str]) -> set[str]:
         """Return the subset of message ids that the backlog contains: pending, not yet flushed, or dead letters."""
         rows = self._connection.execute(_SELECT_TRACKED, (user_id, orjson.dumps(list(message_ids))))
         return {message_id for (message_id,) in rows}
@@ -188,7 +188,7 @@ class Backlog(BacklogReader):
         spans = _merge_changes_by_message(changes)
         with self._begin_transaction():
             extended = self._connection.executemany(_EXTEND, [span[:3] for span in spans]).rowcount if spans else 0
-            fed = self.fed_position().maximum(until) if until is not None else self.fed_position()
+            fed = self.read_feed_position().maximum(until) if until is not None else self.read_feed_position()
             has_buckets = len(fed.sequences) > 1
             self._connection.executemany(
                 _ADD, [(*span, compute_bucket(span[0]) if has_buckets else 0) for span in spans]
@@ -249,10 +249,10 @@ class Backlog(BacklogReader):
         """Return the dead letters as `(bucket, user, message, latest change, reason)`."""
         return self._connection.execute(_SELECT_DEAD_LETTERS).fetchall()
 
-    def followed_position(self) -> FeedPosition | None:
+    def read_followed_position(self) -> FeedPosition | None:
         """Return the checkpoint of the index, or None if the index may have no points."""
         row = self._connection.execute("SELECT is_begun FROM followed").fetchone()
-        return self.checkpoint() if row is not None and row[0] else None
+        return self.read_checkpoint() if row is not None and row[0] else None
 
     def _begin_transaction(self) -> sqlite3.Connection:
         """Begin a transaction; the returned context manager commits the transaction or rolls it back."""

@@ -57,7 +57,7 @@ class BacklogFeed:
 
     def copy_changes(self) -> bool:
         """Copy a batch of changes from the feed to the backlog; return whether there may be more changes."""
-        fed, end = self.backlog.fed_position(), self.read_log_end()
+        fed, end = self.backlog.read_feed_position(), self.read_log_end()
         if fed.is_at_or_after(end):
             return False
         limit = _MAX_CHANGES if self.split else _MAX_CHANGES_WITHOUT_EMBEDDER
@@ -71,7 +71,7 @@ class BacklogFeed:
         If points were lost, the backlog starts over from the beginning of the feed.
         """
         self._stored_before = 0
-        is_lost = self.backlog.checkpoint().latest > 0
+        is_lost = self.backlog.read_checkpoint().latest > 0
         if is_lost:
             self.backlog.start_over()
         return is_lost
@@ -80,7 +80,7 @@ class BacklogFeed:
         """Return whether the log has messages to index."""
         return self.log.has_messages(caller_vectors_only=self.split is None)
 
-    def requeue(self, changes: Iterable[ChangeRef]) -> None:
+    def requeue_changes(self, changes: Iterable[ChangeRef]) -> None:
         """Add changed messages to the backlog again, if this server fills the index."""
         if self._is_leading:
             self.backlog.add_changes(changes)
@@ -102,9 +102,9 @@ class BacklogFeed:
         self._is_leading = False
         self.backlog.start_over()
 
-    def progress(self, hot_users: Sequence[str]) -> IndexProgress:
+    def read_progress(self, hot_users: Sequence[str]) -> IndexProgress:
         """Return the checkpoint, the hot users who are ahead of it, and the dead letters if there may be any."""
-        checkpoint, fed = self.backlog.checkpoint(), self.backlog.fed_position()
+        checkpoint, fed = self.backlog.read_checkpoint(), self.backlog.read_feed_position()
         ahead = [
             UserCheckpoint(compute_bucket(user), user, fed.get_user_sequence(user))
             for user in hot_users
@@ -125,7 +125,7 @@ class BacklogFeed:
 
     def make_expected_points(self, part_chars: int) -> ExpectedPoints:
         """Create an `ExpectedPoints` for this log, to be used in the thread of this feed."""
-        return ExpectedPoints(self.log, self.backlog.tracked_ids, self.dimension, part_chars, self.split)
+        return ExpectedPoints(self.log, self.backlog.find_tracked_ids, self.dimension, part_chars, self.split)
 
     def read_pending_messages(self, hot_users: Sequence[str], limit: int) -> list[DesiredPoints]:
         """Return the next pending messages, each with the points that the index should have."""

@@ -23,7 +23,7 @@ def split_backlogs_into_buckets(vectors: Path) -> None:
     """
     for path in sorted(vectors.glob("*/vectors.db")):
         with closing(Backlog(path)) as backlog:  # upgrades its schema
-            position = backlog.fed_position()
+            position = backlog.read_feed_position()
         by_bucket = FeedPosition(tuple(position.get_sequence(bucket) for bucket in range(BUCKETS)))
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.create_function("bucket_of", 1, compute_bucket, deterministic=True)

@@ -42,7 +42,7 @@ class CollectionCleanup:
             Fault: INDEX_UNAVAILABLE, the Qdrant server does not respond; STORAGE_UNAVAILABLE, the database is
                 unavailable.
         """
-        used = {space.indexer.directory for space in self.spaces.all_spaces()}
+        used = {space.indexer.directory for space in self.spaces.list_spaces()}
         for directory in list_unused_collections(self.vectors, used):
             name = find_qdrant_collection(self.settings, directory)
             if name is not None and not await self._delete_shared_state(name):

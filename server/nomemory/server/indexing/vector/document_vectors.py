@@ -44,7 +44,7 @@ class DocumentVectors:
             await self._embed_call(missing[start : start + self._max_call_texts])
         return True
 
-    def vectors(self, texts: Sequence[str]) -> list[Vector] | None:
+    def get_vectors(self, texts: Sequence[str]) -> list[Vector] | None:
         """Return the vectors of texts from the cache, or None if the model rejected one of the texts."""
         vectors = [self._cache[text] for text in texts]
         usable = [vector for vector in vectors if vector is not None]

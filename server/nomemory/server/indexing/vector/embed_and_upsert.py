@@ -131,7 +131,7 @@ class BatchIndexer:
         if texts:
             self._suspects.record_success([desired.item for desired in group])
         for desired in group:
-            batch.add(desired, self.vectors.vectors(desired.texts))
+            batch.add(desired, self.vectors.get_vectors(desired.texts))
         return True
 
     async def _add_stored_vectors(self, desired: DesiredPoints) -> DesiredPoints:

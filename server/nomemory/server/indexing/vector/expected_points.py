@@ -54,7 +54,7 @@ class ExpectedPoints:
     """
 
     log: ChangeFeed
-    tracked_ids: Callable[[str, Sequence[str]], Collection[str]]
+    find_tracked_ids: Callable[[str, Sequence[str]], Collection[str]]
     dimension: int
     part_chars: int
     split: SplitText | None
@@ -78,26 +78,26 @@ class ExpectedPoints:
             orphans += self._find_orphans(user_id, points.keys() - {version.sequence for version in versions}, last)
             candidates = [v for v in versions if v.size > self.part_chars or points.get(v.sequence, 0) != 1]
             for start in range(0, len(candidates), _MAX_DECODED):
-                mismatched += self._find_mismatched(user_id, points, candidates[start : start + _MAX_DECODED])
+                mismatched += self._find_mismatched_messages(user_id, points, candidates[start : start + _MAX_DECODED])
         return PointDifferences(messages, mismatched, orphans)
 
     def _find_orphans(self, user_id: str, unknown: Collection[int], until: int) -> list[OrphanedVersion]:
         deleted = self.log.find_deleted_versions(sorted(unknown)) if unknown else []
         if not deleted:
             return []
-        tracked = self.tracked_ids(user_id, [version.removal.message_id for version in deleted if version.removal])
+        tracked = self.find_tracked_ids(user_id, [version.removal.message_id for version in deleted if version.removal])
         return [
             OrphanedVersion(user_id, sequence)
             for sequence, removal in deleted
             if removal is None or (removal.sequence <= until and removal.message_id not in tracked)
         ]
 
-    def _find_mismatched(
+    def _find_mismatched_messages(
         self, user_id: str, stored: Mapping[int, int], candidates: Sequence[StoredVersion]
     ) -> list[ChangeRef]:
         ids = [version.message_id for version in candidates]
         current, vectors = self.log.read_messages(user_id, ids), self.log.read_embeddings(user_id, ids)
-        tracked = self.tracked_ids(user_id, ids)
+        tracked = self.find_tracked_ids(user_id, ids)
         return [
             ChangeRef(version.sequence, user_id, version.message_id)
             for version in candidates

@@ -63,7 +63,7 @@ class IndexedSpaces:
         """The message for the operator about the migration or the active index; empty if there is none."""
         return self.migration_notice or self._notice
 
-    def all_spaces(self) -> list[IndexedSpace]:
+    def list_spaces(self) -> list[IndexedSpace]:
         """Return all spaces."""
         return [space for space in (self.active, self.next, self.previous) if space is not None]
 
@@ -73,7 +73,7 @@ class IndexedSpaces:
         Raises:
             ForeignCollectionError: a collection is filled from another message log.
         """
-        for space in self.all_spaces():
+        for space in self.list_spaces():
             try:
                 await space.index.probe()
             except ForeignCollectionError:

@@ -146,18 +146,18 @@ class VectorIndexer:
         if self._shared is not None:
             return await self._shared.status(user_id, prefix)
         fed = (
-            self._progress.fed_position()
+            self._progress.read_feed_position()
         )  # read first, so that a change fed in the meantime is counted twice instead of not at all
         counts = self._progress.count_messages(user_id, prefix)
-        dead_letter_ids = () if user_id is None else tuple(self._progress.dead_letter_ids(user_id))
-        checkpoint = self._progress.checkpoint()
+        dead_letter_ids = () if user_id is None else tuple(self._progress.list_dead_letter_ids(user_id))
+        checkpoint = self._progress.read_checkpoint()
         return IndexerStatus(fed, checkpoint, counts.pending, counts.dead_letters, dead_letter_ids)
 
-    async def checkpoint(self) -> FeedPosition:
+    async def read_checkpoint(self) -> FeedPosition:
         """Return the position up to which every change is indexed or a dead letter."""
         if self._shared is not None:
-            return await self._shared.checkpoint()
-        return self._progress.checkpoint()
+            return await self._shared.read_checkpoint()
+        return self._progress.read_checkpoint()
 
     async def wipe_backlog(self) -> None:
         """Wait until `run` has erased completed rows from the backlog file. Concurrent calls are not supported.

@@ -105,14 +105,14 @@ class IndexingLeader:
     async def _resume_or_start_over(self) -> None:
         """Resume from the checkpoint, or start over if the engine has lost all points."""
         await self.lock.record_leader(
-            self.feed.log_name, await self.in_store_thread(self.feed.backlog.followed_position), self.index.reset
+            self.feed.log_name, await self.in_store_thread(self.feed.backlog.read_followed_position), self.index.reset
         )
-        state = await self.lock.checkpoint()
+        state = await self.lock.read_checkpoint()
         is_begun = state.checkpoint.latest > 0
         if is_begun and await self.in_store_thread(self.feed.has_messages_to_index) and not await self.index.count():
             _log.error("the vector index is empty; rebuilding it")
             await self.lock.start_over()
-            state = await self.lock.checkpoint()
+            state = await self.lock.read_checkpoint()
         await self.lock.listen(self.on_query)
         await self.in_store_thread(partial(self.feed.start_leading, state.checkpoint, state.dead_letters))
         self.terms += 1
@@ -142,9 +142,9 @@ class IndexingLeader:
             await _wait_for_event(self._stopping, _PUBLISH_S)
 
     async def _publish_progress(self) -> None:
-        progress = await self.in_store_thread(partial(self.feed.progress, self.hot_users()))
+        progress = await self.in_store_thread(partial(self.feed.read_progress, self.hot_users()))
         if progress != self._published:
-            await self.lock.publish(progress)
+            await self.lock.publish_progress(progress)
             self._published = progress
 
 

@@ -139,14 +139,14 @@ class PostgresLeaderLock:
                     await self._replace_followed_log(log, followed, reset)
                 await self._connection.execute(number_placeholders(_SET_HOLDER), self._name, self._collection)
 
-    async def checkpoint(self) -> IndexCheckpoint:
+    async def read_checkpoint(self) -> IndexCheckpoint:
         """Return the checkpoint of the index and its dead letters."""
         with translate_errors("read"):
             rows = await self._connection.fetch(number_placeholders(_SELECT_DEAD_LETTERS), self._collection)
             dead_letters = [DeadLetter(*row) for row in rows]
             return IndexCheckpoint(await read_checkpoint(self._connection, self._collection), dead_letters)
 
-    async def publish(self, progress: IndexProgress) -> None:
+    async def publish_progress(self, progress: IndexProgress) -> None:
         """Publish the indexing progress to all servers."""
         with translate_errors("written"):
             async with self._connection.transaction():

@@ -74,7 +74,7 @@ class IndexMaintenance:
         await self._checked.wait()
         if self._is_lost:
             self._record_damage("the index was lost and is being rebuilt")
-            await self._catch_up()
+            await self._wait_until_caught_up()
         while True:
             self.index.reconcile_requested.clear()
             try:
@@ -90,7 +90,7 @@ class IndexMaintenance:
     async def _repair(self) -> None:
         report = await self._reconcile()
         if not report.is_consistent:
-            await self._catch_up()
+            await self._wait_until_caught_up()
             report = await self._reconcile()
         if not report.is_consistent and not self.feed.is_shared:
             await self._rebuild()
@@ -101,9 +101,9 @@ class IndexMaintenance:
     async def _reconcile(self) -> ReconciliationReport:
         if not self.feed.is_leading() or not await self.in_store_thread(self.feed.has_messages_to_index):
             return ReconciliationReport()
-        until = await self.in_store_thread(self.feed.backlog.fed_position)
+        until = await self.in_store_thread(self.feed.backlog.read_feed_position)
         report = await Reconciliation(
-            self.index, self.expected, self.in_store_thread, until, self._requeue, self._remove_orphans
+            self.index, self.expected, self.in_store_thread, until, self._requeue_messages, self._remove_orphans
         ).run()
         if not self.feed.is_leading():
             return ReconciliationReport()  # another server has become the leader
@@ -111,11 +111,11 @@ class IndexMaintenance:
         log("reconciled the vector index with the log", **asdict(report))
         return report
 
-    async def _requeue(self, mismatched: Sequence[ChangeRef]) -> None:
+    async def _requeue_messages(self, mismatched: Sequence[ChangeRef]) -> None:
         if not self.feed.is_leading():
             return
         self._record_damage("messages were missing in the index and are being indexed again")
-        await self.in_store_thread(partial(self.feed.requeue, mismatched))
+        await self.in_store_thread(partial(self.feed.requeue_changes, mismatched))
         self.on_work()
 
     async def _remove_orphans(self, orphans: Sequence[OrphanedVersion]) -> None:
@@ -137,13 +137,13 @@ class IndexMaintenance:
         await self.index.reset()
         await self.in_store_thread(self.feed.backlog.start_over)
         self.on_work()
-        await self._catch_up()
+        await self._wait_until_caught_up()
 
     def _record_damage(self, detail: str) -> None:
         self.faults.report(VECTOR_INDEX, INDEX_INCONSISTENT, detail)
 
-    async def _catch_up(self) -> None:
+    async def _wait_until_caught_up(self) -> None:
         """Wait until the index has applied all current changes of the log, or another server becomes the leader."""
         until = await self.in_store_thread(self.feed.read_log_end)
-        while self.feed.is_leading() and not self.backlog.checkpoint().is_at_or_after(until):  # noqa: ASYNC110 - a state on disk
+        while self.feed.is_leading() and not self.backlog.read_checkpoint().is_at_or_after(until):  # noqa: ASYNC110 - a state on disk
             await asyncio.sleep(_POLL_S)

@@ -87,8 +87,8 @@ class ModelMigration:
 
     async def _is_complete(self, space: IndexedSpace) -> bool:
         """Return whether an index has reached the end of the log at startup and the checkpoint of the active index."""
-        needed = self.log_end.maximum(await self.spaces.active.indexer.checkpoint())
-        return (await space.indexer.checkpoint()).is_at_or_after(needed)
+        needed = self.log_end.maximum(await self.spaces.active.indexer.read_checkpoint())
+        return (await space.indexer.read_checkpoint()).is_at_or_after(needed)
 
     async def _switch_model(self, space: IndexedSpace, notice: str) -> None:
         space.record()

@@ -22,7 +22,7 @@ from nomemory.server.store.postgres.connections import ERRORS, Database, transla
 from nomemory.server.store.postgres.rows import build_users_clause, number_placeholders
 
 if TYPE_CHECKING:
-    from nomemory.server.store.postgres.connections import Pool
+    from nomemory.server.store.postgres.connections import ConnectionPool
 
 
 _CACHED_S: Final = 2.0
@@ -59,7 +59,7 @@ class PostgresSharedIndex:
 
     def __init__(self, database: Database, collection: str, lease_s: float) -> None:
         self._database = database
-        self._pool: Pool = database.pool()
+        self._pool: ConnectionPool = database.create_pool()
         self._collection = collection
         self._lease_s = lease_s
         self._checkpoints: dict[int, tuple[float, int]] = {}
@@ -79,7 +79,7 @@ class PostgresSharedIndex:
         read_at, checkpoint = self._checkpoints.get(bucket, (0.0, 0))
         if sequence <= checkpoint and time.monotonic() - read_at < _CACHED_S:
             return False
-        is_behind = await self._applied_sequence(bucket, user_id) < sequence
+        is_behind = await self._read_applied_sequence(bucket, user_id) < sequence
         if is_behind and self._notified.record_query(user_id):
             self._notify_leader(user_id)
         return is_behind
@@ -92,7 +92,7 @@ class PostgresSharedIndex:
 
     async def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:
         """Return the state of the index for one user, or for all users whose ids begin with a prefix."""
-        checkpoint = await self.checkpoint()
+        checkpoint = await self.read_checkpoint()
         users = build_users_clause(user_id, prefix)
         ((dead_letters,),) = await self._fetch_rows(
             _COUNT_DEAD_LETTERS.format(users=users.condition), self._collection, *users.values
@@ -100,7 +100,7 @@ class PostgresSharedIndex:
         if user_id is None:
             return IndexerStatus(checkpoint, checkpoint, 0, dead_letters, ())
         bucket = compute_bucket(user_id)
-        reached = FeedPosition.from_sequence(await self._applied_sequence(bucket, user_id))
+        reached = FeedPosition.from_sequence(await self._read_applied_sequence(bucket, user_id))
         ids = (
             await self._fetch_rows(_DEAD_LETTER_IDS, self._collection, bucket, user_id, _MAX_IDS)
             if dead_letters
@@ -108,7 +108,7 @@ class PostgresSharedIndex:
         )
         return IndexerStatus(reached, reached, 0, dead_letters, tuple(message_id for (message_id,) in ids))
 
-    async def checkpoint(self) -> FeedPosition:
+    async def read_checkpoint(self) -> FeedPosition:
         """Return the position up to which every change is indexed or a dead letter."""
         with translate_errors("read"):
             async with self._pool.connection() as connection:
@@ -132,7 +132,7 @@ class PostgresSharedIndex:
         await asyncio.gather(*self._notifying)
         await self._pool.close()
 
-    async def _applied_sequence(self, bucket: int, user_id: str) -> int:
+    async def _read_applied_sequence(self, bucket: int, user_id: str) -> int:
         """Return the sequence up to which every change of a user is indexed or a dead letter."""
         read_at = time.monotonic()
         rows = await self._fetch_rows(_REACHED, user_id, self._collection, bucket)

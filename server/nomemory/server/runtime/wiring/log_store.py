@@ -27,7 +27,7 @@ class QueuedWriter(LogWriter, ExpiredMessageRemover, Protocol):
     """A writer of the message log that queues writes."""
 
     @property
-    def waiting(self) -> int:
+    def queued_job_count(self) -> int:
         """The number of writes in the queue."""
 
 
@@ -85,7 +85,7 @@ class LogStore(Protocol):
         """Return the background check for damage, or None if the backend has no such check."""
 
 
-def log_store(settings: Settings, directory: DataDirectory) -> LogStore:
+def choose_log_store(settings: Settings, directory: DataDirectory) -> LogStore:
     """Return the storage backend that the settings configure.
 
     Raises:

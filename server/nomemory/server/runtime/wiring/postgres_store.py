@@ -101,7 +101,7 @@ class PostgresStore:
 
     def open_lexical_index(self, damage_registry: DamageRegistry, stack: AsyncExitStack) -> LexicalIndex:
         """Open the lexical index in the database, with a separate connection pool."""
-        pool = self._database.pool()
+        pool = self._database.create_pool()
         stack.push_async_callback(pool.close)
         return PostgresLexicalIndex(pool, self._retention, damage_registry)
 

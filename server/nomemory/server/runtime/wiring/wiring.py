@@ -24,7 +24,7 @@ from nomemory.server.runtime.wiring.active_spaces import open_indexed_spaces
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
 from nomemory.server.runtime.wiring.lexical_index import open_database_index, open_tantivy_index
 from nomemory.server.runtime.wiring.log_record import record_position
-from nomemory.server.runtime.wiring.log_store import LogStore, QueuedWriter, log_store
+from nomemory.server.runtime.wiring.log_store import LogStore, QueuedWriter, choose_log_store
 from nomemory.server.runtime.wiring.rebuild_notice import log_rebuild_notice
 from nomemory.server.runtime.wiring.server_components import ServerComponents
 from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
@@ -46,12 +46,13 @@ async def build_components(
 ) -> ServerComponents:
     """Construct the components of a server and start their background jobs.
 
-    This server must hold the lock of `directory`. `stack` stops the jobs and closes the components in reverse order.
+    This server must hold the lock of `directory`. On exit, `stack` stops the jobs and closes the components in reverse
+    order.
 
     Raises:
         StartupError: the settings or the data directory are invalid.
     """
-    store, damage_registry, committed = log_store(settings, directory), DamageRegistry(), CommitSignal()
+    store, damage_registry, committed = choose_log_store(settings, directory), DamageRegistry(), CommitSignal()
     supervisor, policy = Supervisor(), build_watch_policy(settings.processes, faults, meters.processes)
 
     embedder = choose_embedder(settings, policy, partial(traced_embedder, settings=settings), meters)
@@ -104,4 +105,4 @@ def _log_end_position(store: LogStore) -> FeedPosition:
 
 
 def _sample_write_queue(writer: QueuedWriter, samples: Samples) -> None:
-    samples.set_value(catalog.QUEUE, writer.waiting, "writes")
+    samples.set_value(catalog.QUEUE, writer.queued_job_count, "writes")

@@ -74,15 +74,15 @@ class Database:
             self.url,
             timeout=self.connect_timeout_s,
             command_timeout=self.statement_timeout_s + self.connect_timeout_s,  # if the database does not respond
-            server_settings=self._session_settings(),
+            server_settings=self._build_session_settings(),
         )
         return connection
 
-    def pool(self) -> Pool:
+    def create_pool(self) -> ConnectionPool:
         """Return a new connection pool, which belongs to the event loop that uses it first."""
-        return Pool(self)
+        return ConnectionPool(self)
 
-    def _session_settings(self) -> dict[str, str]:
+    def _build_session_settings(self) -> dict[str, str]:
         return {
             "application_name": "nomemory",
             "jit": "off",  # compilation takes longer than these statements
@@ -91,7 +91,7 @@ class Database:
         }
 
 
-class Pool:
+class ConnectionPool:
     """A connection pool, which opens connections on demand and replaces broken ones."""
 
     def __init__(self, database: Database) -> None:

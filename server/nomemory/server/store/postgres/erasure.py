@@ -69,12 +69,12 @@ class PostgresLogErasure:
     """
 
     def __init__(self, database: Database, follower: str, *, is_lasting: bool = True) -> None:
-        self._pool = database.pool()
+        self._pool = database.create_pool()
         self._follower = follower
         self._is_lasting = is_lasting
         self._seen_at = time.monotonic()
 
-    async def pending_removals(self, many: int) -> PendingRemovals | None:
+    async def read_pending_removals(self, many: int) -> PendingRemovals | None:
         """Return the last removal that this server has not erased, and whether there are at least `many`."""
         if time.monotonic() - self._seen_at >= _SEEN_INTERVAL_S:
             self._seen_at = time.monotonic()

@@ -41,7 +41,7 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="postgres", daemon=True)
         self._thread.start()
 
-    def result(self, coroutine: Coroutine[None, None, Result]) -> Result:
+    def run_coroutine(self, coroutine: Coroutine[None, None, Result]) -> Result:
         """Run a coroutine in the background event loop, and return its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
@@ -67,13 +67,13 @@ class BlockingConnection:
             DatabaseUnavailableError: the database is unavailable.
         """
         try:
-            return self._thread.result(self._fetch(number_placeholders(statement), values))
+            return self._thread.run_coroutine(self._fetch(number_placeholders(statement), values))
         except ERRORS as error:
             raise DatabaseUnavailableError(getattr(error, "sqlstate", None) or type(error).__name__) from error
 
     def close(self) -> None:
         """Close the connection."""
-        self._thread.result(self._disconnect())
+        self._thread.run_coroutine(self._disconnect())
         self._thread.close()
 
     async def _fetch(self, statement: str, values: Sequence[Value]) -> list[Row]:
@@ -89,7 +89,7 @@ class BlockingConnection:
 def run_blocking(coroutine: Coroutine[None, None, Result]) -> Result:
     """Run a coroutine in a background thread, block until it is done, and return its result."""
     with closing(LoopThread()) as thread:
-        return thread.result(coroutine)
+        return thread.run_coroutine(coroutine)
 
 
 _HAS_VECTOR: Final = (
@@ -191,7 +191,7 @@ class PostgresChangeFeed:
         statement = _TOUCHED.format(is_work=_HAS_VECTOR if caller_vectors_only else "true")
         firsts, lasts = [first for first, _ in ranges.values()], [last for _, last in ranges.values()]
         rows = self._connection.fetch(statement, list(ranges), firsts, lasts, share, share)
-        reached = _last_scanned_sequences(rows, share, dict(zip(ranges, lasts, strict=True)))
+        reached = _find_last_scanned_sequences(rows, share, dict(zip(ranges, lasts, strict=True)))
         entries = [ChangeRef(*row) for bucket, _, *row, is_work in rows if is_work and row[0] <= reached[bucket]]
         return ChangeBatch(entries, FeedPosition(tuple(reached.get(b, after.get_sequence(b)) for b in range(BUCKETS))))
 
@@ -238,7 +238,7 @@ class PostgresChangeFeed:
         self._connection.close()
 
 
-def _last_scanned_sequences(rows: Sequence[Row], share: int, until: Mapping[int, int]) -> dict[int, int]:
+def _find_last_scanned_sequences(rows: Sequence[Row], share: int, until: Mapping[int, int]) -> dict[int, int]:
     """Return the last sequence that was scanned in each bucket.
 
     A bucket was scanned up to `until`, unless it returned as many messages or removals as its share allows.

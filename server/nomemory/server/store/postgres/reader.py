@@ -94,7 +94,7 @@ class PostgresLogReader:
         retention: RetentionPolicy | None = None,
         damage_registry: DamageRegistry | None = None,
     ) -> None:
-        self._pool = database.pool()
+        self._pool = database.create_pool()
         self._expiry = ExpiryConditions(POSTGRES, retention or RetentionPolicy())
         self._damage_registry = damage_registry or DamageRegistry()
         self._rows = PostgresRows(self._pool, self._expiry, self._damage_registry)
@@ -141,8 +141,8 @@ class PostgresLogReader:
         self, user_id: str, message_filter: Filter, *, before: MessagePosition | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
-        clauses, order = _page_clauses(user_id, message_filter, before, limit, oldest_first=False)
-        return await self._rows.read_messages(user_id, [*clauses, _pin_clause(pinned)], order)
+        clauses, order = _build_page_clauses(user_id, message_filter, before, limit, oldest_first=False)
+        return await self._rows.read_messages(user_id, [*clauses, _build_pin_clause(pinned)], order)
 
     async def read_encoded_page(
         self,
@@ -155,14 +155,14 @@ class PostgresLogReader:
         oldest_first: bool = False,
     ) -> list[bytes]:
         """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, strictly after a position."""
-        clauses, order = _page_clauses(user_id, message_filter, after, limit, oldest_first=oldest_first)
-        return await self._rows.read_encoded_messages(user_id, [*clauses, _pin_clause(pinned)], order)
+        clauses, order = _build_page_clauses(user_id, message_filter, after, limit, oldest_first=oldest_first)
+        return await self._rows.read_encoded_messages(user_id, [*clauses, _build_pin_clause(pinned)], order)
 
     async def read_first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
     ) -> EncodedFirstPage:
         """Return the first page, and the sequence that pins the following pages, from one snapshot."""
-        clauses, order = _page_clauses(user_id, message_filter, None, limit, oldest_first=oldest_first)
+        clauses, order = _build_page_clauses(user_id, message_filter, None, limit, oldest_first=oldest_first)
         return await self._rows.read_first_page(user_id, clauses, order)
 
     async def count_messages(self, user_id: str, message_filter: Filter) -> int:
@@ -177,7 +177,12 @@ class PostgresLogReader:
         """Return all conversations, the latest first, counting only versions with `sequence <= pinned`."""
         has_conversation = Clause("conversation_id <> ''")
         where, values = join_clauses(
-            [build_user_clause(user_id), has_conversation, _pin_clause(pinned), self._expiry.build_unexpired_clause()]
+            [
+                build_user_clause(user_id),
+                has_conversation,
+                _build_pin_clause(pinned),
+                self._expiry.build_unexpired_clause(),
+            ]
         )
         rows = await self._rows.fetch(_CONVERSATIONS.format(where=where), values)
         return list(map(ConversationSummary._make, rows))
@@ -235,7 +240,7 @@ class PostgresLogReader:
         rows = await self._rows.fetch(statement, values)
         if not rows:
             return None
-        encoded = self._damage_registry.verify_encoded(user_id, [row[1:] for row in rows])
+        encoded = self._damage_registry.verify_encoded_messages(user_id, [row[1:] for row in rows])
         sides: tuple[list[bytes], ...] = ([], [], [])
         for (side, *_), wire in zip(rows, encoded, strict=True):
             sides[side].append(wire)
@@ -246,7 +251,7 @@ class PostgresLogReader:
         await self._pool.close()
 
 
-def _page_clauses(
+def _build_page_clauses(
     user_id: str, message_filter: Filter, after: MessagePosition | None, limit: int, *, oldest_first: bool
 ) -> tuple[list[Clause], Clause]:
     """Return the conditions of a page of messages, and its ORDER BY and LIMIT clauses."""
@@ -259,5 +264,5 @@ def _page_clauses(
     )
 
 
-def _pin_clause(pinned: int) -> Clause:
+def _build_pin_clause(pinned: int) -> Clause:
     return Clause("sequence <= ?", (pinned,))

@@ -80,7 +80,7 @@ async def apply_register(
     async with open_connection(database) as connection:
         key = await read_register_key(connection)
         register = read_register(path, key)
-        return register, await _RegisterApplication(connection, key, extract_tokens).run(register.erasures())
+        return register, await _RegisterApplication(connection, key, extract_tokens).run(register.read_erasures())
 
 
 class _RegisterApplication:
@@ -114,7 +114,7 @@ class _RegisterApplication:
         """Erase the registered users; return the number of users who had messages, and the number of their messages."""
         removed = []
         for user_id, sequence in await self._fetch(_USERS):
-            transaction = self._transaction()
+            transaction = self._create_transaction()
             await transaction.begin()
             removed.append(await transaction.erase_up_to(user_id, sequence))
             await transaction.commit()
@@ -124,13 +124,13 @@ class _RegisterApplication:
         deleted, selected = 0, await self._fetch(_MESSAGES)
         for start in range(0, len(selected), _BATCH):
             batch = selected[start : start + _BATCH]
-            transaction = self._transaction()
+            transaction = self._create_transaction()
             await transaction.begin()
             deleted += await transaction.delete_up_to({(user, message): sequence for user, message, sequence in batch})
             await transaction.commit()
         return deleted
 
-    def _transaction(self) -> PostgresTransaction:
+    def _create_transaction(self) -> PostgresTransaction:
         return PostgresTransaction(self._connection, RetentionPolicy(), self._extract_tokens)
 
     async def _fetch(self, statement: str) -> list[Any]:

@@ -12,7 +12,7 @@ from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.checksums import Row
 from nomemory.server.store.conditions import Clause, ExpiryConditions, SqlDialect, Value, join_clauses
 from nomemory.server.store.damage import DamageRegistry
-from nomemory.server.store.postgres.connections import Pool, translate_errors
+from nomemory.server.store.postgres.connections import ConnectionPool, translate_errors
 from nomemory.server.store.results import EncodedFirstPage
 from nomemory.server.store.tables import Table
 
@@ -87,7 +87,7 @@ class PostgresRows:
     All methods raise the fault STORAGE_UNAVAILABLE if the database is unavailable or a message is damaged.
     """
 
-    def __init__(self, pool: Pool, expiry: ExpiryConditions, damage_registry: DamageRegistry) -> None:
+    def __init__(self, pool: ConnectionPool, expiry: ExpiryConditions, damage_registry: DamageRegistry) -> None:
         self._pool = pool
         self._expiry = expiry
         self._damage_registry = damage_registry
@@ -108,13 +108,17 @@ class PostgresRows:
         self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
     ) -> list[bytes]:
         """Return the unexpired messages of a user that match all conditions, as encoded ChatMessages."""
-        return self._damage_registry.verify_encoded(user_id, await self._read_rows(CHECKED, user_id, where, order))
+        return self._damage_registry.verify_encoded_messages(
+            user_id, await self._read_rows(CHECKED, user_id, where, order)
+        )
 
     async def read_first_page(self, user_id: str, where: Sequence[Clause], order: Clause) -> EncodedFirstPage:
         """Return the first page of matching messages, pinned at the latest sequence of the user."""
         rows = await self._read_rows(f"{_PIN}, {CHECKED}", user_id, where, order, compute_bucket(user_id), user_id)
         pinned = (rows[0][0] or 0) if rows else 0
-        return EncodedFirstPage(pinned, self._damage_registry.verify_encoded(user_id, [row[1:] for row in rows]))
+        return EncodedFirstPage(
+            pinned, self._damage_registry.verify_encoded_messages(user_id, [row[1:] for row in rows])
+        )
 
     async def _read_rows(
         self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *column_values: Value

@@ -120,14 +120,14 @@ class PostgresTransaction:
         await self._look_up_messages(sorted(sequences))
         return self._plan.remove_versions_up_to(sequences)
 
-    async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
+    async def remove_expired_messages(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages.
 
         Messages with an expiry time of their own come first, then messages of users after `after` that exceed the
         maximum age. Each message is checked again after its bucket has been locked.
         """
         expired = await self._fetch_keys(statements.EXPIRED, self._retention.now_us(), limit)
-        cutoff_us = self._retention.cutoff_us()
+        cutoff_us = self._retention.compute_cutoff_us()
         ((until,),) = await self._fetch_rows(statements.NEXT_USERS, after, _USERS_MAX)
         if len(expired) == limit:
             until = after

@@ -29,7 +29,7 @@ _ATTEMPTS_MAX: Final = 10
 """Maximum number of attempts for a commit that fails with a retryable error."""
 
 
-class Committer:
+class PartitionCommitter:
     """Commits the queued jobs of one partition in order. An instance belongs to one event loop.
 
     Args:
@@ -178,7 +178,7 @@ class PostgresLogWriter(QueuedLogWriter):
     ) -> None:
         super().__init__(queue_max, queue_max_bytes, connections)
         self._committers = [
-            Committer(
+            PartitionCommitter(
                 database,
                 partial(self._queue.take, partition=partition),
                 announce,

@@ -50,7 +50,7 @@ class SqliteLogErasure:
         self._vacuum_max_bytes = max_vacuum_bytes
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
-    async def pending_removals(self, many: int) -> PendingRemovals | None:
+    async def read_pending_removals(self, many: int) -> PendingRemovals | None:
         """Return the last pending removal and whether at least `many` are pending; None if none are."""
         return await self._writer.run_between_commits(partial(_read_removals, many=many))
 
@@ -95,7 +95,7 @@ class SqliteLogErasure:
         if pages >= _PAGES_MAX:
             return None
         numbers = range(after + 1, min(after + limit, pages) + 1)
-        changed = [self._wipe_page(number, layout) for number in numbers if layout.has_cells(number)]
+        changed = [self._wipe_page(number, layout) for number in numbers if layout.may_have_cells(number)]
         if any(changed):
             os.fsync(self._file)
         return None if after + limit >= pages else numbers[-1]

@@ -30,14 +30,14 @@ _MERGE: Final = f"INSERT INTO erasures VALUES (?, ?, ?, ?, ?) {_UPSERT} WHERE ex
 
 def register_user_erasure(connection: sqlite3.Connection, user_id: str, sequence: int) -> None:
     """Register the erasure of all messages of a user up to a sequence."""
-    digest = _key_of(connection).digest_user(user_id)
+    digest = _read_register_key(connection).digest_user(user_id)
     connection.execute(_INSERT, (digest, USER, sequence, _now_us()))
 
 
 def register_message_erasures(connection: sqlite3.Connection, messages: Iterable[tuple[int, str, str]]) -> None:
     """Register the deletion of messages, each given as `(sequence, user_id, message_id)`."""
     if rows := list(messages):
-        key, now_us = _key_of(connection), _now_us()
+        key, now_us = _read_register_key(connection), _now_us()
         connection.executemany(
             _INSERT,
             [(key.digest_message(user, message), MESSAGE, sequence, now_us) for sequence, user, message in rows],
@@ -52,7 +52,7 @@ def register_removed_messages(connection: sqlite3.Connection, after: int) -> Non
 
 def add_digest_functions(connection: sqlite3.Connection) -> None:
     """Define the SQL functions that return the digests of ids."""
-    key = _key_of(connection)
+    key = _read_register_key(connection)
     connection.create_function(DIGEST_OF_USER, 1, key.digest_user, deterministic=True)
     connection.create_function(DIGEST_OF_MESSAGE, 2, key.digest_message, deterministic=True)
 
@@ -73,7 +73,7 @@ def read_epochs(connection: sqlite3.Connection) -> list[EpochStart]:
     return list(map(EpochStart._make, rows))
 
 
-def _key_of(connection: sqlite3.Connection) -> RegisterKey:
+def _read_register_key(connection: sqlite3.Connection) -> RegisterKey:
     return RegisterKey.from_log_id(read_identity(connection).log_id)
 
 

@@ -47,7 +47,7 @@ class PageLayout:
         size = 65_536 if size == 1 else size
         return cls(size, size - header[20], header[52:56] != bytes(4))
 
-    def has_cells(self, number: int) -> bool:
+    def may_have_cells(self, number: int) -> bool:
         """Return whether a page, numbered from 1, can be a b-tree page."""
         lock_page = _PENDING_BYTE // self.size + 1
         if number == lock_page:

@@ -136,7 +136,7 @@ class SqliteLogReader:
         self, user_id: str, message_filter: Filter, *, before: MessagePosition | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
-        page = self._read_page(user_id, message_filter, before, pinned, limit, oldest_first=False)
+        page = self._fetch_page(user_id, message_filter, before, pinned, limit, oldest_first=False)
         return await self._run(
             lambda rows: rows.read_messages(user_id, page.where, page.values, source=page.source), is_long=page.is_long
         )
@@ -152,7 +152,7 @@ class SqliteLogReader:
         oldest_first: bool = False,
     ) -> list[bytes]:
         """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, strictly after a position."""
-        page = self._read_page(user_id, message_filter, after, pinned, limit, oldest_first=oldest_first)
+        page = self._fetch_page(user_id, message_filter, after, pinned, limit, oldest_first=oldest_first)
         return await self._run(
             lambda rows: rows.read_encoded_messages(user_id, page.where, page.values, source=page.source),
             is_long=page.is_long,
@@ -243,7 +243,7 @@ class SqliteLogReader:
     async def _run(self, read: Callable[[SqliteRows], _Result], *, is_long: bool) -> _Result:
         return await self._long.run(read) if is_long else read(self._rows)
 
-    def _read_page(
+    def _fetch_page(
         self,
         user_id: str,
         message_filter: Filter,
@@ -254,7 +254,7 @@ class SqliteLogReader:
         oldest_first: bool,
     ) -> _PageQuery:
         direction = "ASC" if oldest_first else "DESC"
-        source, metadata_clauses = self._metadata_source(user_id, message_filter)
+        source, metadata_clauses = self._build_metadata_source(user_id, message_filter)
         filter_clauses = SQLITE.build_filter_clauses(
             drop_redundant_bound(message_filter, after, oldest_first=oldest_first)
         )
@@ -274,7 +274,7 @@ class SqliteLogReader:
         is_scan = has_unindexed or indexed_count > 1
         return _PageQuery(source, f"{where} {order}", (*values, limit), is_scan or limit > _SHORT_ROWS)
 
-    def _metadata_source(self, user_id: str, message_filter: Filter) -> tuple[str, list[Clause]]:
+    def _build_metadata_source(self, user_id: str, message_filter: Filter) -> tuple[str, list[Clause]]:
         """Return the FROM clause and the conditions that select messages by the metadata of a filter.
 
         The query reads the rarest metadata entry first, unless the filter has a conversation, which selects fewer

@@ -108,7 +108,7 @@ def apply_register(directory: DataDirectory, path: Path) -> tuple[RegisterFile, 
         raise RegisterError(_NO_LOG.format(root=directory.root))
     with directory.lock(), closing(open_writable_log(directory.log_file)) as connection:
         register = read_register(path, RegisterKey.from_log_id(read_identity(connection).log_id))
-        return register, apply_erasures(connection, register.erasures())
+        return register, apply_erasures(connection, register.read_erasures())
 
 
 def open_register(log: Path) -> sqlite3.Connection:

@@ -80,7 +80,7 @@ def load_registers(
         yield from _load_existing_register(existing, log_id, is_required=file is None)
     if file is not None:
         register = read_register(file, RegisterKey.from_log_id(log_id))
-        yield RegisterSource(file, register.since_us, register.exported_us, register.erasures)
+        yield RegisterSource(file, register.since_us, register.exported_us, register.read_erasures)
 
 
 def _load_existing_register(log: Path, log_id: str, *, is_required: bool) -> Iterator[RegisterSource]:
@@ -96,9 +96,9 @@ def _load_existing_register(log: Path, log_id: str, *, is_required: bool) -> Ite
             raise RegisterError(_UNREADABLE.format(log=log, cause=error)) from None
         return
     if belongs:
-        yield RegisterSource(None, since_us, None, lambda: _read_existing(log))
+        yield RegisterSource(None, since_us, None, lambda: _read_existing_erasures(log))
 
 
-def _read_existing(log: Path) -> Iterator[ErasureEntry]:
+def _read_existing_erasures(log: Path) -> Iterator[ErasureEntry]:
     with closing(open_register(log)) as connection:
         yield from read_erasures(connection)

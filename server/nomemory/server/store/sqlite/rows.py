@@ -83,7 +83,7 @@ class SqliteRows:
         self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL
     ) -> list[bytes]:
         """Return the messages that match a condition, as encoded ChatMessages."""
-        return self._damage_registry.verify_encoded(
+        return self._damage_registry.verify_encoded_messages(
             user_id, self._fetch_with_retractions(_CHECKED, user_id, source, where, values)
         )
 

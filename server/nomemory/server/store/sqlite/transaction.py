@@ -135,14 +135,14 @@ class TransactionStep:
         self._look_up_messages(sequences)
         return self._plan.remove_versions_up_to(sequences)
 
-    def remove_expired(self, after: str, limit: int) -> ExpiryResult:
+    def remove_expired_messages(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages.
 
         Messages with an expiry time of their own come first, then messages of users after `after` that exceed the
         maximum age.
         """
         expired = self._fetch_keys(_EXPIRED, self._retention.now_us(), limit)
-        cutoff_us = self._retention.cutoff_us()
+        cutoff_us = self._retention.compute_cutoff_us()
         (until,) = self._connection.execute(_NEXT_USERS, (after, _USERS_MAX)).fetchone()
         if len(expired) == limit:
             until = after

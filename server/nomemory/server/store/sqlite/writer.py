@@ -95,7 +95,7 @@ class SqliteLogWriter(QueuedLogWriter):
         try:
             self._commit_group([job])
         except sqlite3.Error as error:
-            failure = _storage_fault(error)
+            failure = _make_storage_fault(error)
         except BaseException as error:
             failure = error
             raise
@@ -115,7 +115,7 @@ class SqliteLogWriter(QueuedLogWriter):
         self._state = state
 
 
-def _storage_fault(error: sqlite3.Error) -> Fault:
+def _make_storage_fault(error: sqlite3.Error) -> Fault:
     cause = getattr(error, "sqlite_errorname", type(error).__name__)
     return Fault(
         Reason.ERROR_REASON_STORAGE_UNAVAILABLE,
