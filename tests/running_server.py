@@ -14,7 +14,7 @@ import grpc
 import uvloop
 
 from nomemory.server.runtime.app import running_server
-from nomemory.server.runtime.listen_address import Addresses
+from nomemory.server.runtime.listen_address import ListenAddresses
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 
@@ -39,7 +39,7 @@ class Server:
 @contextmanager
 def started(settings: Settings) -> Iterator[Server]:
     """Run a server in a separate thread until the context exits."""
-    bound: Future[Addresses] = Future()
+    bound: Future[ListenAddresses] = Future()
     done = threading.Event()
 
     async def main() -> None:

@@ -28,7 +28,7 @@ from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.identity.factory import make_authenticator
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.api.service import ServedMethod
-from nomemory.server.runtime.listen_address import Addresses, parse_listen_address
+from nomemory.server.runtime.listen_address import ListenAddresses, parse_listen_address
 from nomemory.server.runtime.logs import configure_logs
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.serving import running_servers
@@ -85,7 +85,7 @@ class SingleHandler(grpc.GenericRpcHandler):
 def make_pipeline_handler(settings: Settings, access: AccessControl) -> SingleHandler:
     """Return a handler that runs ListMessages of the null service through the call pipeline."""
     pipeline = Pipeline([NullService()], access, settings.timing.default_deadline_s)
-    return SingleHandler(MethodAdapter(pipeline, pipeline.methods[f"/{SERVICE}/ListMessages"]).handler())
+    return SingleHandler(MethodAdapter(pipeline, pipeline.methods[f"/{SERVICE}/ListMessages"]).make_handler())
 
 
 @asynccontextmanager
@@ -108,7 +108,7 @@ async def main() -> None:
     access = AccessControl(make_authenticator(settings))
     async with (
         running_servers(
-            [NullService()], Addresses(parse_listen_address(settings.server.listen)), settings, access
+            [NullService()], ListenAddresses(parse_listen_address(settings.server.listen)), settings, access
         ) as intercepted,
         running_plain_server(SingleHandler(grpc.unary_unary_rpc_method_handler(_answer_without_pipeline))) as bare,
         running_plain_server(make_pipeline_handler(settings, access)) as wrapped,

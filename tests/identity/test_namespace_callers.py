@@ -22,7 +22,7 @@ from nomemory.server.api.identity.access import AccessControl, RequiredScopes
 from nomemory.server.api.identity.caller import Caller, Scope
 from nomemory.server.api.identity.namespace import Namespace
 from nomemory.server.api.service import ServedMethod
-from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddresses
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.serving import running_servers
 from nomemory.v1 import query_service_pb2 as q
@@ -177,7 +177,7 @@ async def leaking(full_name: str, reply: object) -> AsyncIterator[grpc.aio.Chann
     access = AccessControl(Acme())
     async with (
         running_servers(
-            [Leaking(full_name, reply)], Addresses(ListenAddress("127.0.0.1", 0)), settings, access
+            [Leaking(full_name, reply)], ListenAddresses(ListenAddress("127.0.0.1", 0)), settings, access
         ) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):

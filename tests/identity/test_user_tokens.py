@@ -18,7 +18,7 @@ from nomemory.server.api.identity.caller import Caller, Scope
 from nomemory.server.api.identity.user_fields import user_ids_in
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.faults import Fault
-from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddresses
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.serving import running_servers
 from nomemory.v1 import ingest_service_pb2 as i
@@ -186,7 +186,7 @@ async def importing() -> AsyncIterator[tuple[Imports, Any]]:
     service, settings = Imports(), Settings.from_environment(drain_timeout_s=0.0)
     access = AccessControl(Myself())
     async with (
-        running_servers([service], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
+        running_servers([service], ListenAddresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         yield service, IngestServiceStub(channel)
@@ -212,7 +212,7 @@ async def test_method_without_required_scopes_cannot_be_registered() -> None:
     settings = Settings.from_environment(drain_timeout_s=0.0)
     with pytest.raises(KeyError, match="DeleteMessages"):
         async with running_servers(
-            [Careless()], Addresses(ListenAddress("127.0.0.1", 0)), settings, AccessControl(Myself())
+            [Careless()], ListenAddresses(ListenAddress("127.0.0.1", 0)), settings, AccessControl(Myself())
         ):
             pass
 

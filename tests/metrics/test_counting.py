@@ -19,7 +19,7 @@ def test_a_lag_is_the_age_of_the_oldest_change_that_is_missing() -> None:
     lag = IndexLag(lambda: clock[0])
     for second, sequence in enumerate((10, 20, 20, 30)):
         clock[0] = float(second)
-        lag.record(sequence)
+        lag.record_sequence(sequence)
     ages = {0: 3.0, 9: 3.0, 10: 2.0, 19: 2.0, 20: 0.0, 29: 0.0, 30: 0.0, 31: 0.0}
     assert {applied: lag.lag_s(applied) for applied in ages} == ages
     clock[0] = 5.0

@@ -23,7 +23,7 @@ from nomemory.server.api.identity.access import AccessControl, RequiredScopes
 from nomemory.server.api.identity.caller import Caller, Metadata, Scope
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.faults import Fault, Reason, overload_fault
-from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddresses
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.wiring.serving import running_servers
@@ -145,7 +145,7 @@ async def hosting(
     order = [] if order is None else order
     services, access = [Queries(order), Recalls(order)], AccessControl(ByName())
     async with (
-        running_servers(services, Addresses(ANYWHERE), settings, access, host=host) as address,
+        running_servers(services, ListenAddresses(ANYWHERE), settings, access, host=host) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         yield channel
@@ -296,5 +296,5 @@ async def test_server_with_grpc_interceptors_cannot_serve_http() -> None:
     settings = Settings.from_environment(drain_timeout_s=0.0)
     access, host = AccessControl(ByName()), HostInterceptors((Interceptor(),))
     with pytest.raises(StartupError, match="before_handler"):
-        async with running_servers([Queries([])], Addresses(ANYWHERE, ANYWHERE), settings, access, host=host):
+        async with running_servers([Queries([])], ListenAddresses(ANYWHERE, ANYWHERE), settings, access, host=host):
             pass

@@ -23,7 +23,7 @@ from nomemory.server.api.identity.authenticator import LocalAuthenticator
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.service import ServedMethod, ServerStreamHandler, UnaryHandler
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddresses
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.serving import running_servers
 from nomemory.v1 import ingest_service_pb2 as i
@@ -84,7 +84,7 @@ async def misbehaving(**changed: float) -> AsyncIterator[Any]:
     settings = Settings.from_environment(drain_timeout_s=0.0, **changed)
     access = AccessControl(LocalAuthenticator())
     async with (
-        running_servers([Misbehaving()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
+        running_servers([Misbehaving()], ListenAddresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         yield QueryServiceStub(channel)

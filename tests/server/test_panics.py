@@ -13,7 +13,7 @@ from server.test_interceptor import Misbehaving
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import AccessControl
 from nomemory.server.api.identity.authenticator import LocalAuthenticator
-from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddresses
 from nomemory.server.runtime.processes.supervisor import Supervisor
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.serving import running_servers
@@ -48,7 +48,7 @@ async def test_panic_ends_the_call_with_a_status() -> None:
     settings = Settings.from_environment(drain_timeout_s=0.0)
     access = AccessControl(LocalAuthenticator())
     async with (
-        running_servers([Panicking()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
+        running_servers([Panicking()], ListenAddresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         with pytest.raises(grpc.aio.AioRpcError) as error:

@@ -54,7 +54,7 @@ def test_incomplete_configuration_is_rejected(
 
 def test_without_an_endpoint_there_are_no_traces(own_settings: Settings) -> None:
     assert start_tracing(own_settings, AsyncExitStack()) is None
-    assert not own_settings.tracing.is_on
+    assert not own_settings.tracing.is_enabled
 
 
 async def test_sampling_ratio_decides_if_callers_do_not(own_settings: Settings) -> None:

@@ -59,11 +59,11 @@ class MeteredEmbedder(EmbedderWrapper):
         try:
             yield
         except (Fault, TextRefusedError):
-            self._record(purpose, started_at, embedded=0, failed=1)
+            self._record_metrics(purpose, started_at, embedded=0, failed=1)
             raise
-        self._record(purpose, started_at, embedded=texts, failed=0)
+        self._record_metrics(purpose, started_at, embedded=texts, failed=0)
 
-    def _record(self, purpose: str, started_at: float, *, embedded: int, failed: int) -> None:
+    def _record_metrics(self, purpose: str, started_at: float, *, embedded: int, failed: int) -> None:
         self._meters.observe(catalog.EMBEDDER_CALLS, time.perf_counter() - started_at, purpose)
         self._meters.count(catalog.EMBEDDER_TEXTS, purpose, by=embedded)
         self._meters.count(catalog.EMBEDDER_ERRORS, purpose, by=failed)

@@ -17,7 +17,7 @@ from nomemory.server.api.identity.access import AccessControl
 from nomemory.server.api.identity.factory import make_authenticator
 from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
-from nomemory.server.runtime.listen_address import Addresses
+from nomemory.server.runtime.listen_address import ListenAddresses
 from nomemory.server.runtime.logs import configure_logs
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.secure_files import UMASK
@@ -28,7 +28,7 @@ from nomemory.server.runtime.tracing.provider import start_tracing
 from nomemory.server.runtime.wiring.endpoints import listen_addresses
 from nomemory.server.runtime.wiring.garbage_collection import freeze_heap
 from nomemory.server.runtime.wiring.log_health import log_health_check
-from nomemory.server.runtime.wiring.log_store import log_store
+from nomemory.server.runtime.wiring.log_store import choose_log_store
 from nomemory.server.runtime.wiring.server_metrics import ServerMetrics
 from nomemory.server.runtime.wiring.services import make_services, recall_only_services
 from nomemory.server.runtime.wiring.serving import running_servers
@@ -45,7 +45,7 @@ _log = get_logger("server")
 
 def serve(
     settings: Settings,
-    ready: Callable[[Addresses], None] = lambda _addresses: None,
+    ready: Callable[[ListenAddresses], None] = lambda _addresses: None,
     interceptors: HostInterceptors = _NO_INTERCEPTORS,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain. While the server runs, stderr contains only log records.
@@ -67,7 +67,7 @@ def serve(
 
 
 async def _serve_until_signal(
-    settings: Settings, ready: Callable[[Addresses], None], interceptors: HostInterceptors
+    settings: Settings, ready: Callable[[ListenAddresses], None], interceptors: HostInterceptors
 ) -> None:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -85,7 +85,7 @@ async def _serve_until_signal(
 @asynccontextmanager
 async def running_server(
     settings: Settings, interceptors: HostInterceptors = _NO_INTERCEPTORS
-) -> AsyncIterator[Addresses]:
+) -> AsyncIterator[ListenAddresses]:
     """Run a server until the context exits, and yield its bound addresses.
 
     Args:
@@ -108,7 +108,7 @@ async def running_server(
             directory = DataDirectory.from_settings(settings)
             stack.enter_context(directory.lock())
             directory.check_disk_space(settings.server.min_free_disk_bytes)
-            ensure_no_loss(directory, log_store(settings, directory).read_position)
+            ensure_no_loss(directory, choose_log_store(settings, directory).read_position)
             parts = await build_components(settings, directory, faults, meters, stack)
             services, reads = await make_services(settings, directory, parts, meters, stack)
             exporter = ServerMetrics(meters, faults, parts.report)

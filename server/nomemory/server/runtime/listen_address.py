@@ -51,7 +51,7 @@ def is_loopback(host: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
+class ListenAddresses:
     """The listen addresses of a server.
 
     Attributes:

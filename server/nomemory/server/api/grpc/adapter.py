@@ -38,7 +38,7 @@ class MethodAdapter:
         self._method = method
         self._parser = RequestParser(method.descriptor.input_type, is_write=method.served.required.is_write)
 
-    def handler(self) -> RpcHandler:
+    def make_handler(self) -> RpcHandler:
         """Return the gRPC handler, which takes and returns encoded messages."""
         if self._method.descriptor.client_streaming:
             return grpc.stream_unary_rpc_method_handler(self._handle_client_stream)

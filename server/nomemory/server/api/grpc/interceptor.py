@@ -22,7 +22,9 @@ class PipelineInterceptor(grpc.aio.ServerInterceptor):
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._limits = pipeline.limits
-        self._handlers = {path: MethodAdapter(pipeline, method).handler() for path, method in pipeline.methods.items()}
+        self._handlers = {
+            path: MethodAdapter(pipeline, method).make_handler() for path, method in pipeline.methods.items()
+        }
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails

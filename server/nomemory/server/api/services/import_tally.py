@@ -31,10 +31,10 @@ class ImportTally:
     _batches: int = 0
     _messages: int = 0
 
-    def add(self, batch: WriteBatch, written: WriteReceipt, *, size: int) -> None:
+    def add_batch(self, batch: WriteBatch, written: WriteReceipt, *, size: int) -> None:
         """Add the results of a stored batch.
 
-        `size` is the number of messages in the request, including rejected ones.
+        `size` is the number of messages in the request, including rejected messages.
         """
         counts = {outcome: written.outcomes.count(outcome) for outcome in WriteOutcome}
         self.response.created += counts[WriteOutcome.CREATED]

@@ -98,7 +98,7 @@ class IngestService:
             async for request in requests:
                 batch = await decode_import(request, self.settings, self.spaces.current.embedder.dimension)
                 written = await self._write_with_retries(batch, context)
-                tally.add(batch, written, size=len(request.messages))
+                tally.add_batch(batch, written, size=len(request.messages))
         except Fault as fault:
             fault.metadata = {**fault.metadata, **tally.error_metadata()}
             raise

@@ -1,6 +1,6 @@
 """Validation of request fields.
 
-A `Checker` collects the violations of a request, which is rejected with all of them.
+A `FieldChecker` collects the violations of a request, which is rejected with all of them.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @contextmanager
-def collect_violations(settings: Settings) -> Iterator[Checker]:
+def collect_violations(settings: Settings) -> Iterator[FieldChecker]:
     """Provide a checker, and raise a fault with its violations, if any, when the context ends.
 
     Raises:
         Fault: INVALID_FIELD, with all violations of the request.
     """
-    checker = Checker(settings)
+    checker = FieldChecker(settings)
     yield checker
     if checker.violations:
         raise invalid_argument_fault(checker.violations)
 
 
-class Checker:
+class FieldChecker:
     """Validates the fields of a request and collects their violations.
 
     The value that a method returns for an invalid field must not be used.

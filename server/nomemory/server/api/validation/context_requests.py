@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from nomemory.recall.context.request import ContextRequest
-from nomemory.server.api.validation.checker import EXCLUDED_CONVERSATIONS_MAX, Checker, collect_violations
+from nomemory.server.api.validation.checker import EXCLUDED_CONVERSATIONS_MAX, FieldChecker, collect_violations
 from nomemory.server.api.validation.recall_requests import decode_current_time, decode_time_zone, decode_turns
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import recall_service_pb2 as pb
@@ -42,7 +42,7 @@ def decode_context(request: pb.BuildContextRequest, settings: Settings, now: dat
         )
 
 
-def _check_max_tokens(checker: Checker, sent: int) -> int:
+def _check_max_tokens(checker: FieldChecker, sent: int) -> int:
     if sent and not _MIN_TOKENS <= sent <= _MAX_TOKENS:
         checker.add_violation("max_tokens", f"must be 0 or from {_MIN_TOKENS} to {_MAX_TOKENS}")
     return sent or _DEFAULT_TOKENS

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from nomemory.server.api.validation.checker import Checker, collect_violations
+from nomemory.server.api.validation.checker import FieldChecker, collect_violations
 from nomemory.server.faults import Reason, Violation
 from nomemory.server.message import ID_MAX_CHARS, Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
@@ -90,7 +90,7 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
     batch = WriteBatch([], OnConflict.REPLACE if request.replace else OnConflict.SKIP, request.request_id)
     arrived_us = _now_us()
     async for position, chat in _iterate_with_yields(request.messages):
-        message_checker = Checker(settings)
+        message_checker = FieldChecker(settings)
         message = _check_message(message_checker, "", chat, dimension, arrived_us + position)
         if message_checker.violations:
             shown_id = chat.message_id[:ID_MAX_CHARS]
@@ -140,12 +140,12 @@ async def _iterate_with_yields(
         yield position, chat
 
 
-def _check_batch(checker: Checker, request: pb.WriteMessagesRequest | pb.ImportMessagesRequest) -> None:
+def _check_batch(checker: FieldChecker, request: pb.WriteMessagesRequest | pb.ImportMessagesRequest) -> None:
     checker.check_list_length("messages", request.messages, maximum=checker.settings.limits.max_batch_messages)
     checker.check_identifier("request_id", request.request_id, required=False)
 
 
-def _check_delete_filter(checker: Checker, request: pb.DeleteMessagesRequest) -> Filter:
+def _check_delete_filter(checker: FieldChecker, request: pb.DeleteMessagesRequest) -> Filter:
     """Validate that a deletion has either message ids or a filter, and that the filter is valid."""
     if request.message_ids:
         checker.add_violation("message_ids", "must be empty if filter is set")
@@ -162,7 +162,7 @@ def _now_us() -> int:
 
 
 def _check_message(
-    checker: Checker, prefix: str, chat: message_pb2.ChatMessage, dimension: int, arrived_us: int
+    checker: FieldChecker, prefix: str, chat: message_pb2.ChatMessage, dimension: int, arrived_us: int
 ) -> Message:
     """Validate a message.
 
@@ -186,7 +186,7 @@ def _check_message(
     )
 
 
-def _check_retracts(checker: Checker, field: str, chat: message_pb2.ChatMessage) -> tuple[str, ...]:
+def _check_retracts(checker: FieldChecker, field: str, chat: message_pb2.ChatMessage) -> tuple[str, ...]:
     ids = tuple(chat.retracts)
     checker.check_identifiers(field, ids, maximum=_RETRACTS_MAX)
     if len(set(ids)) < len(ids):
@@ -196,7 +196,7 @@ def _check_retracts(checker: Checker, field: str, chat: message_pb2.ChatMessage)
     return ids
 
 
-def _check_expire_ts(checker: Checker, field: str, chat: message_pb2.ChatMessage, ts_us: int) -> int | None:
+def _check_expire_ts(checker: FieldChecker, field: str, chat: message_pb2.ChatMessage, ts_us: int) -> int | None:
     if not chat.HasField("expire_ts"):
         return None
     previous_violations = len(checker.violations)
@@ -206,7 +206,7 @@ def _check_expire_ts(checker: Checker, field: str, chat: message_pb2.ChatMessage
     return expire_us
 
 
-def _check_content(checker: Checker, field: str, content: str) -> str:
+def _check_content(checker: FieldChecker, field: str, content: str) -> str:
     limit = checker.settings.limits.max_content_bytes
     if not content.strip():
         checker.add_violation(field, "must not be blank")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from nomemory.server.api.validation.checker import Checker, Mask, collect_violations
+from nomemory.server.api.validation.checker import FieldChecker, Mask, collect_violations
 from nomemory.server.faults import Fault, field_fault
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.settings import Settings
@@ -211,7 +211,7 @@ def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> List
         return Listing("ExportMessages", user_id, "", checker.check_filter("filter", request.filter), oldest_first=True)
 
 
-def _check_snippet_chars(checker: Checker, request: pb.LexicalSearchRequest) -> int | None:
+def _check_snippet_chars(checker: FieldChecker, request: pb.LexicalSearchRequest) -> int | None:
     if not request.HasField("highlight"):
         return None
     requested = request.highlight.snippet_chars
@@ -219,7 +219,7 @@ def _check_snippet_chars(checker: Checker, request: pb.LexicalSearchRequest) -> 
     return snippet_chars or _SNIPPET_DEFAULT_CHARS
 
 
-def _parse_query(checker: Checker, text: str) -> Query:
+def _parse_query(checker: FieldChecker, text: str) -> Query:
     limits = checker.settings.limits
     try:
         return parse_query(text, QueryLimits(limits.max_query_chars, _QUERY_MAX_TERMS, _QUERY_MAX_DEPTH))

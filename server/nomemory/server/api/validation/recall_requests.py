@@ -13,7 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.contract_roles import role_from_contract
 from nomemory.recall.model.question import Question, Turn
-from nomemory.server.api.validation.checker import Checker, collect_violations
+from nomemory.server.api.validation.checker import FieldChecker, collect_violations
 from nomemory.server.message import ID_MAX_CHARS
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.settings import Settings
@@ -69,7 +69,7 @@ def decode_recall(
         return RecallQuery(question, skill, _check_budget(checker, request.budget, host), request.at_least)
 
 
-def _check_embedding(checker: Checker, request: AnyRecallRequest, dimension: int | None) -> tuple[float, ...]:
+def _check_embedding(checker: FieldChecker, request: AnyRecallRequest, dimension: int | None) -> tuple[float, ...]:
     """Validate the embedding of the question.
 
     If `dimension` is None, the server that runs the searches checks the length.
@@ -83,7 +83,7 @@ def _check_embedding(checker: Checker, request: AnyRecallRequest, dimension: int
     return tuple(values)
 
 
-def _check_question(checker: Checker, text: str, context: pb.RecallContext, now: datetime) -> Question:
+def _check_question(checker: FieldChecker, text: str, context: pb.RecallContext, now: datetime) -> Question:
     zone = decode_time_zone(checker, "context.time_zone", context.time_zone)
     context_filter = message_pb2.Filter(
         time_range=context.time_range,
@@ -105,7 +105,7 @@ def _check_question(checker: Checker, text: str, context: pb.RecallContext, now:
     )
 
 
-def decode_turns(checker: Checker, field: str, turns: Sequence[pb.Turn]) -> tuple[Turn, ...]:
+def decode_turns(checker: FieldChecker, field: str, turns: Sequence[pb.Turn]) -> tuple[Turn, ...]:
     """Validate the turns of the current conversation in a request."""
     if len(turns) > TURNS_MAX:
         checker.add_violation(field, f"must have at most {TURNS_MAX} entries, got {len(turns)}")
@@ -114,7 +114,7 @@ def decode_turns(checker: Checker, field: str, turns: Sequence[pb.Turn]) -> tupl
     return tuple(_check_turn(checker, f"{field}[{index}]", turn) for index, turn in enumerate(turns[:TURNS_MAX]))
 
 
-def _check_turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
+def _check_turn(checker: FieldChecker, field: str, turn: pb.Turn) -> Turn:
     role = checker.check_role(f"{field}.role", turn.role, required=True)
     text = checker.check_text(f"{field}.text", turn.text, maximum=_TURN_MAX_CHARS)
     if not text.strip():
@@ -122,7 +122,9 @@ def _check_turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
     return Turn(role_from_contract(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
 
 
-def decode_current_time(checker: Checker, field: str, sent: Timestamp | None, zone: tzinfo, now: datetime) -> datetime:
+def decode_current_time(
+    checker: FieldChecker, field: str, sent: Timestamp | None, zone: tzinfo, now: datetime
+) -> datetime:
     """Return the current time that a request sets, or else `now`, in the request's time zone."""
     if sent is None:
         return now.astimezone(zone)
@@ -133,7 +135,7 @@ def decode_current_time(checker: Checker, field: str, sent: Timestamp | None, zo
         return now
 
 
-def decode_time_zone(checker: Checker, field: str, name: str) -> tzinfo:
+def decode_time_zone(checker: FieldChecker, field: str, name: str) -> tzinfo:
     """Return the time zone with an IANA name, or UTC if the name is empty."""
     try:
         return ZoneInfo(checker.check_text(field, name, maximum=ID_MAX_CHARS) or "UTC")
@@ -142,7 +144,7 @@ def decode_time_zone(checker: Checker, field: str, name: str) -> tzinfo:
         return UTC
 
 
-def _check_budget(checker: Checker, requested: pb.RecallBudget, host: Budget) -> Budget:
+def _check_budget(checker: FieldChecker, requested: pb.RecallBudget, host: Budget) -> Budget:
     for field in ("max_iterations", "max_tool_calls", "max_evidence_messages"):
         if getattr(requested, field) < 0:
             checker.add_violation(f"budget.{field}", "must not be negative")

@@ -23,7 +23,7 @@ class IndexLag:
         self._now = now
         self._scrapes: deque[tuple[int, float]] = deque(maxlen=_SCRAPES_KEPT)
 
-    def record(self, sequence: int) -> None:
+    def record_sequence(self, sequence: int) -> None:
         """Record the latest sequence number of the message log."""
         if not self._scrapes or self._scrapes[-1][0] < sequence:
             self._scrapes.append((sequence, self._now()))

@@ -72,6 +72,6 @@ class TracingSettings(SettingsGroup):
     export_timeout_s: float = Field(3.0, gt=0, description="Time limit of an export, in seconds.")
 
     @property
-    def is_on(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether the settings enable tracing."""
         return bool(self.endpoint.strip())

@@ -43,7 +43,7 @@ def start_tracing(settings: Settings, stack: AsyncExitStack) -> CallTracer | Non
         ExtraMissingError: the OpenTelemetry packages are not installed.
         OSError: the CA file cannot be read.
     """
-    if not settings.tracing.is_on:
+    if not settings.tracing.is_enabled:
         _refuse_without_endpoint(settings)
         return None
     exporter = _create_exporter(settings)

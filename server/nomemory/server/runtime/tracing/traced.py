@@ -109,7 +109,7 @@ def traced_log_writer(log: LogWriter, settings: Settings) -> LogWriter:
     return _trace_component(log, methods, settings)
 
 
-class _Traced:
+class _TracedProxy:
     """A proxy of a component that replaces some of its methods.
 
     Args:
@@ -127,7 +127,7 @@ class _Traced:
 
 
 def _trace_component(component: _Component, methods: Mapping[str, Method], settings: Settings) -> _Component:
-    return cast("_Component", _Traced(component, methods)) if settings.tracing.is_on else component
+    return cast("_Component", _TracedProxy(component, methods)) if settings.tracing.is_enabled else component
 
 
 def _trace_engine(component: _Component, system: str, span_names: Mapping[str, str], settings: Settings) -> _Component:

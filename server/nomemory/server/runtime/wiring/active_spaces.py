@@ -31,7 +31,7 @@ async def open_indexed_spaces(
 ) -> IndexedSpaces:
     """Open the vector index of the configured model.
 
-    An index of another log, or ahead of the position of the log, is discarded. `stack` closes the indexes.
+    The function discards an index of another message log, and an index that is ahead of the log.
 
     Until the index is complete, the index of the previous model is also open and serves searches.
 

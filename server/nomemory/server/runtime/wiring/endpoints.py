@@ -5,11 +5,11 @@ from __future__ import annotations
 from nomemory.server.api.identity.factory import check_credential_settings, requires_credentials
 from nomemory.server.api.identity.tls import tls_files
 from nomemory.server.runtime.exposure import ServerProtection, check_exposure
-from nomemory.server.runtime.listen_address import Addresses, ListenAddress, http_address, parse_listen_address
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddresses, http_address, parse_listen_address
 from nomemory.server.runtime.settings import Settings
 
 
-def listen_addresses(settings: Settings) -> Addresses:
+def listen_addresses(settings: Settings) -> ListenAddresses:
     """Return the listen addresses that the settings configure.
 
     Raises:
@@ -19,7 +19,7 @@ def listen_addresses(settings: Settings) -> Addresses:
     check_credential_settings(settings)
     http = _parse_address(address, settings) if (address := http_address(settings)) else None
     metrics = _parse_address(settings.metrics.listen, settings) if settings.metrics.listen else None
-    return Addresses(_parse_address(settings.server.listen, settings), http, metrics)
+    return ListenAddresses(_parse_address(settings.server.listen, settings), http, metrics)
 
 
 def _parse_address(text: str, settings: Settings) -> ListenAddress:

@@ -18,6 +18,6 @@ def pause_garbage_collection() -> Iterator[None]:
 
 
 def freeze_heap() -> None:
-    """Exempt the objects of the startup from garbage collection, which would pause the server for up to 60 ms."""
+    """Exempt all existing objects from garbage collection, which would otherwise pause the server for up to 60 ms."""
     gc.collect()
     gc.freeze()

@@ -50,10 +50,7 @@ class LexicalComponents:
 def open_database_index(
     store: LogStore, damage_registry: DamageRegistry, stack: AsyncExitStack
 ) -> LexicalComponents | None:
-    """Open the lexical index in the log's database, or return None if the log's engine has no such index.
-
-    `stack` closes the index.
-    """
+    """Open the lexical index in the log's database, or return None if the log's engine has no such index."""
     index = store.open_lexical_index(damage_registry, stack)
     return None if index is None else LexicalComponents(index, None)
 
@@ -69,8 +66,7 @@ def open_tantivy_index(
 ) -> LexicalComponents:
     """Open the Tantivy index of a data directory, and start its indexer.
 
-    The indexer reads the change feed of `store` when `committed` is set. `threads` runs long searches, and `stack`
-    closes the index.
+    The indexer reads the change feed of `store` when `committed` is set. Long searches run in `threads`.
     """
     index = open_lexical_index(directory.lexical_index, threads)
     stack.push_async_callback(index.close)

@@ -12,21 +12,21 @@ from nomemory.server.faults import Fault
 from nomemory.server.runtime.active_faults import MESSAGE_LOG, UNREACHABLE, ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.log_store import log_store
+from nomemory.server.runtime.wiring.log_store import choose_log_store
 from nomemory.server.store.protocol import LogReader
 
 _INTERVAL_S: Final = 2.0
 """Interval and time limit of the checks, in seconds."""
 
 
-class SetServingStatus(Protocol):
+class ServingStatusSetter(Protocol):
     """A function that sets the health status of all services."""
 
     async def __call__(self, *, is_serving: bool) -> None:
         """Set the health status to SERVING or NOT_SERVING."""
 
 
-HealthCheck = Callable[[SetServingStatus], Coroutine[Any, Any, None]]
+HealthCheck = Callable[[ServingStatusSetter], Coroutine[Any, Any, None]]
 """A health check that runs until it is cancelled and updates the serving status."""
 
 
@@ -35,23 +35,22 @@ def log_health_check(
 ) -> HealthCheck | None:
     """Return the health check of the message log, or None if the log is a SQLite file.
 
-    The check reports the fault `message-log` to `faults` while the database is unavailable. `stack` closes its
-    connections.
+    The check reports the fault `message-log` to `faults` while the database is unavailable.
     """
     if settings.server.database_url is None:
         return None
-    log = log_store(settings, directory).open_reader(None, stack)
+    log = choose_log_store(settings, directory).open_reader(None, stack)
     return partial(check_log, log, faults, _INTERVAL_S)
 
 
-async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set_status: SetServingStatus) -> None:
+async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set_status: ServingStatusSetter) -> None:
     """Query the log every `interval_s` seconds, and set the serving status on each change.
 
     The check fails if a query takes longer than `interval_s` seconds.
     """
     is_healthy = True
     while True:
-        failure = await _query_failure(log, interval_s)
+        failure = await _find_query_failure(log, interval_s)
         if failure:
             faults.report(MESSAGE_LOG, UNREACHABLE, failure)
         else:
@@ -62,7 +61,7 @@ async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set
         await asyncio.sleep(interval_s)
 
 
-async def _query_failure(log: LogReader, timeout_s: float) -> str:
+async def _find_query_failure(log: LogReader, timeout_s: float) -> str:
     """Query the log. Query the log, and return the reason if the query fails, or an empty string."""
     query = asyncio.ensure_future(log.read_sequence())
     try:

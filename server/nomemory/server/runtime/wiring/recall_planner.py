@@ -28,7 +28,7 @@ class RecallSettingsError(StartupError):
 
 
 def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnswerStrategy:
-    """Return the configured planner. `stack` closes the connections of the planner.
+    """Return the configured planner, whose connections `stack` closes.
 
     Raises:
         RecallSettingsError: the planner is unknown, or its settings are missing.

@@ -56,8 +56,7 @@ def recall_service(
 ) -> RecallService:
     """Construct the service.
 
-    `metadata` is sent with every call of `stub`, and `stack` closes the connection to the chat model. `spaces` is None
-    if another server embeds questions.
+    The service sends `metadata` with every call of `stub`. `spaces` is None if another server embeds questions.
 
     Raises:
         RecallSettingsError: the recall settings are incomplete or contradictory.
@@ -67,7 +66,7 @@ def recall_service(
     possible = min(recall.sufficiency_possible, recall.sufficiency_threshold)
     thresholds = SufficiencyThresholds(recall.sufficiency_threshold, possible, recall.quote_threshold)
     runner = RecallRunner(stub, metadata, strategy, thresholds, ChatModelMonitor(meters, faults))
-    skills, budget = skill_library(settings), host_budget(settings)
+    skills, budget = skill_library(settings), recall_budget(settings)
     return RecallService(runner.run, skills, budget, settings, spaces, meters, runner.build_context)
 
 
@@ -82,7 +81,7 @@ def skill_library(settings: Settings) -> skill_loader.SkillLibrary:
     return skill_loader.SkillLibrary(skill_folders(settings), settings.recall.default_skill)
 
 
-def host_budget(settings: Settings) -> Budget:
+def recall_budget(settings: Settings) -> Budget:
     """Return the limits on a recall that the settings configure."""
     return Budget(
         iterations=settings.recall.max_iterations,

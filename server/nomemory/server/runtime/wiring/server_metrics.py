@@ -61,7 +61,7 @@ class ServerMetrics:
         samples.set_value(catalog.LOG_MESSAGES, status.log.messages)
         samples.set_value(catalog.LOG_USERS, status.log.users)
         samples.set_value(catalog.LOG_DAMAGED, status.log.damaged)
-        self._lag.record(status.log.sequence)
+        self._lag.record_sequence(status.log.sequence)
         for name, index in _index_statuses(status):
             samples.set_value(catalog.INDEX_PENDING, index.pending, name)
             samples.set_value(catalog.INDEX_LAG, round(self._lag.lag_s(index.checkpoint), 3), name)

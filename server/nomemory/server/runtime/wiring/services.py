@@ -53,10 +53,7 @@ _CANDIDATES_MAX: Final = 256
 async def make_services(
     settings: Settings, directory: DataDirectory, components: ServerComponents, meters: Meters, stack: AsyncExitStack
 ) -> tuple[list[Service], ReadAdmission]:
-    """Construct the services of a server, and the admission control of their expensive reads.
-
-    `stack` closes the connections of the services.
-    """
+    """Construct the services of a server, and the admission control of their expensive reads."""
     log, lexical = traced_log_reader(components.log, settings), traced_lexical_index(components.lexical, settings)
     cipher = FileTokenCipher(directory.token_key, (await log.read_identity()).name)
     tokens, cursors = WriteTokens(cipher), CursorCodec(cipher, settings.timing.cursor_lifetime_s)

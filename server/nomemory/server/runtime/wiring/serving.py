@@ -14,7 +14,7 @@ from nomemory.server.api.host_interceptors import HostInterceptors
 from nomemory.server.api.identity.access import AccessControl
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.api.service import Service
-from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddresses
 from nomemory.server.runtime.metrics.exporter import MetricsExporter
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
@@ -34,13 +34,13 @@ class _TransportServer(Protocol):
 
 
 _Named = tuple[str, _TransportServer, ListenAddress]
-"""A server with its listen address and its attribute name in `Addresses`."""
+"""A server with its listen address and its attribute name in `ListenAddresses`."""
 
 
 @asynccontextmanager
 async def running_servers(  # noqa: PLR0913 - optional features of a server
     services: Sequence[Service],
-    addresses: Addresses,
+    addresses: ListenAddresses,
     settings: Settings,
     access: AccessControl,
     *,
@@ -50,7 +50,7 @@ async def running_servers(  # noqa: PLR0913 - optional features of a server
     exporter: MetricsExporter | None = None,
     health_check: HealthCheck | None = None,
     tracer: CallTracer | None = None,
-) -> AsyncIterator[Addresses]:
+) -> AsyncIterator[ListenAddresses]:
     """Serve until the context exits, then drain the calls in flight.
 
     The context manager provides the bound addresses.
@@ -97,7 +97,7 @@ async def running_servers(  # noqa: PLR0913 - optional features of a server
         await health.set_serving(is_serving=True)
         if health_check is not None:
             checks.append(asyncio.create_task(health_check(health.set_serving)))
-        yield Addresses(**bound)
+        yield ListenAddresses(**bound)
     finally:
         for check in checks:
             check.cancel()

@@ -15,7 +15,7 @@ from nomemory.server.api.http.server import HttpServer
 from nomemory.server.api.identity.access import AccessControl
 from nomemory.server.api.identity.tls import tls_files
 from nomemory.server.api.pipeline import Pipeline
-from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddresses
 from nomemory.server.runtime.metrics.exporter import MetricsExporter
 from nomemory.server.runtime.settings import Settings
 
@@ -23,7 +23,7 @@ from nomemory.server.runtime.settings import Settings
 def web_servers(
     pipeline: Pipeline,
     health: ServerHealth,
-    addresses: Addresses,
+    addresses: ListenAddresses,
     settings: Settings,
     access: AccessControl,
     exporter: MetricsExporter | None,
