@@ -42,8 +42,8 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
     Args:
         stub: a grpc.aio stub of QueryService, or a compatible object.
         user_id: the user whose messages are read. The caller must authorize access.
-        question: the question and its time.
-        skill: configures planners that support skills.
+        question: the question, its time and, optionally, the current conversation.
+        skill: the skill that configures the planner.
         planner: plans the searches after the ranking. Pass a new planner to each recall. If the planner is None or
             fails, `RulesPlanner` plans the searches.
         model: a chat model that reads the best messages, requests follow-up searches and composes the answer. If the

@@ -23,10 +23,7 @@ _HIDDEN_CONTENT_TYPES: Final = frozenset(
 
 
 class ChatGPTImporter(Importer):
-    """Importer of ChatGPT exports.
-
-    It reads the current branch of each conversation, without hidden and empty messages.
-    """
+    """Imports the current branch of each conversation in a ChatGPT export, without hidden and empty messages."""
 
     name = "chatgpt"
     title = "ChatGPT export"
@@ -113,7 +110,7 @@ def _extract_content_parts(message: Object) -> object:
 
 
 def _is_hidden(message: Object) -> bool:
-    """Return whether ChatGPT did not show a message: instructions, reasoning and tool input."""
+    """Return whether ChatGPT hid a message from the user, such as instructions, reasoning and tool input."""
     metadata, content = message.get("metadata"), message.get("content")
     is_flagged = isinstance(metadata, dict) and bool(metadata.get("is_visually_hidden_from_conversation"))
     is_hidden_type = isinstance(content, dict) and content.get("content_type") in _HIDDEN_CONTENT_TYPES

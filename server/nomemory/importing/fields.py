@@ -92,7 +92,7 @@ class JsonFields:
 
     Attributes:
         value: the JSON object.
-        reasons: the errors so far. Each has the form `field: problem`.
+        reasons: the errors so far, as texts of the form `field: problem`.
     """
 
     def __init__(self, value: Mapping[str, object]) -> None:
@@ -137,7 +137,7 @@ class JsonFields:
         return None
 
     def get_metadata(self, key: str) -> dict[str, str]:
-        """Return the value of an object field as metadata. Its values become text, and nulls are dropped."""
+        """Return the value of an object field as metadata. Values in the object become text, and nulls are dropped."""
         value = self._get(key)
         if value is None:
             return {}

@@ -29,8 +29,8 @@ _BLANK: Final = _SPACE + codecs.BOM_UTF8
 def read_json_values(source: ImportFile) -> Iterator[Record | RejectedRecord]:
     """Read the JSON values of a file. An invalid value is rejected, and reading continues after it.
 
-    ijson is not used: its compiled parser silently replaces unpaired surrogates with `?`, and its memory use grows with
-    the square of the nesting depth. The pure Python parser of ijson is 15 times slower.
+    The library ijson is not used, because its compiled parser silently replaces unpaired surrogates with `?`, and its
+    memory use grows with the square of the nesting depth. The pure Python parser of ijson is 15 times slower.
     """
     if source.head.startswith(ZIP):
         yield RejectedRecord(

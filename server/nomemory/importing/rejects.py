@@ -82,8 +82,8 @@ def _encode_rejection(entry: dict[str, object]) -> str:
 
 
 def build_rejects_path(source: str) -> Path:
-    """Return the path of the rejects file.
+    """Return the path of the rejects file, next to the imported file.
 
-    It is next to the imported file, or in the working directory for standard input.
+    For standard input, the path is in the working directory.
     """
     return Path(f"{'stdin' if source == STDIN else source}{_SUFFIX}")

@@ -72,7 +72,7 @@ class _TranscriptMessage(NamedTuple):
 
 
 class _TranscriptImporter(Importer):
-    """Base class of importers of transcripts. It tracks the session, the working directory and the tool calls."""
+    """Base class of importers of transcripts, which tracks the session, the working directory and the tool calls."""
 
     def __init__(self, defaults: ImportDefaults) -> None:
         super().__init__(defaults)

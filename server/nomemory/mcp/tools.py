@@ -10,7 +10,7 @@ from typing import Any, Final
 import mcp_types as types
 
 from nomemory.client import PROMPT_MESSAGES, chat_message, requests, tool_results
-from nomemory.client.prompt_block import prompt_block
+from nomemory.client.prompt_block import build_prompt_block
 from nomemory.client.tool_results import Json
 from nomemory.mcp import results
 from nomemory.mcp.arguments import (
@@ -88,7 +88,7 @@ async def _call_recall(backend: Backend, caller: BoundCaller, options: Options) 
     question = options.pop("query")
     request = requests.recall(question, **options, evidence_messages=PROMPT_MESSAGES)
     reply = await backend.call(backend.recall.Recall, request, caller.recall_metadata)
-    block = prompt_block(reply, question, options["time_zone"])
+    block = build_prompt_block(reply, question, options["time_zone"])
     return ToolOutput(
         tool_results.recall_to_json(reply, block.select_messages()), tool_results.format_recall(reply, block.render())
     )

@@ -39,7 +39,7 @@ class AsyncClient(BaseClient, AsynchronousClient):
         await self.close()
 
     async def close(self) -> None:
-        """Close the channel. Calls in flight are cancelled."""
+        """Close the gRPC channel. Calls that are still running are cancelled."""
         await self._channel.close()
 
     async def import_messages(
@@ -54,7 +54,10 @@ class AsyncClient(BaseClient, AsynchronousClient):
             raise errors.convert_rpc_error(error) from None
 
     async def count_messages(self, user_id: str, *, at_least: str = "", **filters: Unpack[FilterOptions]) -> int:
-        """Count a user's messages that match the filters. `at_least` is a write token."""
+        """Count a user's messages that match the filters.
+
+        If `at_least` is set, the count includes the write with this token.
+        """
         return (await self._count(user_id, at_least=at_least, **filters)).count
 
     def _open_channel(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:

@@ -18,7 +18,7 @@ _Detail = TypeVar("_Detail", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """An invalid field of a request."""
+    """A field of a request that the server rejected, and the reason."""
 
     field: str
     description: str
@@ -28,7 +28,6 @@ class NoMemoryError(Exception):
     """A call to the server failed.
 
     Attributes:
-        code: the gRPC status code.
         reason: the name of a nomemory.v1.ErrorReason; empty if the error did not come from a NoMemory server.
         violations: the fields of the request that the server rejected.
         metadata: details of the error, as key-value pairs of google.rpc.ErrorInfo.

@@ -305,10 +305,10 @@ def as_prompt(
     Raises:
         ValueError: `max_tokens` is too small.
     """
-    return prompt_block(reply, question, time_zone).render(max_tokens)
+    return build_prompt_block(reply, question, time_zone).render(max_tokens)
 
 
-def prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: str = "") -> PromptBlock:
+def build_prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: str = "") -> PromptBlock:
     """Return the messages and annotations from which `as_prompt` renders a block."""
     view = reply.memory_view
     statements = [*view.preferences, *view.profile, *view.constraints]

@@ -40,11 +40,10 @@ def count_tokens(text: str) -> int:
 class PassageSelector:
     """Selects the most relevant passages of a message.
 
-    Passages that contain a quote rank first. Passages with words of the question follow; rare words count more. Their
-    neighbors are next, then all other passages in text order.
+    Passages that contain a quote rank first, then passages with words of the question, then neighboring passages, then
+    all others in text order. Rare words count more than frequent ones.
 
     Args:
-        content: the message text.
         quotes: quotes of the content; the passages that contain them rank first.
         question: the question whose words determine which passages are relevant.
     """

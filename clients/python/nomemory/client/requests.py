@@ -170,7 +170,10 @@ def list_conversations(
 
 
 def list_users(*, page_size: int = 0, cursor: str = "") -> query_service_pb2.ListUsersRequest:
-    """List the users who have messages, by id, in pages of 1 to 500 (default: 50). Requires the scope `admin`."""
+    """List the users who have messages, by id, in pages of 1 to 500 (default: 50).
+
+    The call requires the scope `admin`.
+    """
     return query_service_pb2.ListUsersRequest(page_size=page_size, cursor=cursor)
 
 
@@ -208,8 +211,8 @@ def add(
     """Store new messages. Pass a string that the user wrote, one message, or up to 1,000 messages, oldest first.
 
     A message is `{"role": "user", "content": "…"}` with optional fields of `chat_message`, such as `ts`. The response
-    has the message ids in `results`. It also has a `write_token`, which later reads accept as `at_least` in order to
-    include the messages.
+    has the message ids in `results`. Pass the `write_token` of the response to a later read as `at_least`, so that the
+    read includes the messages.
     """
     if isinstance(messages, str):
         messages = {"role": "user", "content": messages}

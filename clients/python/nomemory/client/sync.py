@@ -35,7 +35,7 @@ class Client(BaseClient, BlockingClient):
         target: HOST:PORT.
         api_key: an API key, which authenticates a service.
         token: a user token, which authenticates one user; cannot be combined with `api_key`.
-        tls: whether to use TLS with the system's root certificates. Each of the following files implies TLS.
+        tls: whether to use TLS with the system's root certificates. Setting `tls_ca` or `tls_cert` implies TLS.
         tls_ca: a PEM file with root certificates that replace the system's root certificates.
         tls_cert: a PEM file with the client certificate.
         tls_key: a PEM file with the private key of the client certificate.
@@ -59,7 +59,7 @@ class Client(BaseClient, BlockingClient):
         self.close()
 
     def close(self) -> None:
-        """Close the channel. Calls in flight fail."""
+        """Close the gRPC channel. Calls that are still running fail."""
         self._channel.close()
 
     def import_messages(
@@ -74,7 +74,10 @@ class Client(BaseClient, BlockingClient):
             raise errors.convert_rpc_error(error) from None
 
     def count_messages(self, user_id: str, *, at_least: str = "", **filters: Unpack[FilterOptions]) -> int:
-        """Count a user's messages that match the filters. `at_least` is a write token."""
+        """Count a user's messages that match the filters.
+
+        If `at_least` is set, the count includes the write with this token.
+        """
         return self._count(user_id, at_least=at_least, **filters).count
 
     def _open_channel(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:

@@ -51,7 +51,7 @@ def neighbors_to_json(reply: query.GetNeighborsResponse) -> Json:
 
 
 def recall_to_json(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> Json:
-    """Convert the response of a recall. Its evidence is reduced to the messages and excerpts in `shown`."""
+    """Convert the response of a recall. The evidence is reduced to the messages and excerpts in `shown`."""
     view = reply.memory_view
     parts = {part.message_id: part for part in shown}
     evidence = [(item, parts[item.message.message_id]) for item in reply.evidence if item.message.message_id in parts]

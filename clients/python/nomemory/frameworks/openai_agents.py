@@ -31,8 +31,8 @@ _TEXT_TYPES: Final = frozenset({"input_text", "output_text", "text"})
 class MemorySession(SessionABC):
     """A session of the OpenAI Agents SDK that is stored as a conversation of a user.
 
-    A text item is stored as a message with the same text. Other items, such as tool calls, tool output, reasoning and
-    images, are stored as JSON with the role `tool`. `pop_item` and `clear_session` delete messages.
+    A text item is stored as a message with the same text. An item without text, such as a tool call, tool output,
+    reasoning or an image, is stored as JSON with the role `tool`. `pop_item` and `clear_session` delete messages.
 
     Args:
         client: the client for all calls. The caller must close it.

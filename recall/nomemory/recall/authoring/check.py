@@ -34,17 +34,17 @@ class SkillReport:
 
     @property
     def name(self) -> str:
-        """The name of the folder."""
+        """The name of the skill's folder."""
         return _to_absolute(self.path).name
 
     @property
     def error_count(self) -> int:
-        """The number of errors."""
+        """The number of findings that are errors."""
         return sum(finding.rule.severity is Severity.ERROR for finding in self.findings)
 
     @property
     def warning_count(self) -> int:
-        """The number of warnings."""
+        """The number of findings that are warnings."""
         return len(self.findings) - self.error_count
 
 

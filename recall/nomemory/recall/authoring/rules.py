@@ -62,7 +62,7 @@ class Rule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation of a rule.
+    """A violation of a rule for skills, with its position in the skill.
 
     Attributes:
         file: path within the skill folder, such as `SKILL.md`.

@@ -139,7 +139,7 @@ def create_skill(files: Mapping[str, str], name: str, library: Path) -> SkillRep
         library: the parent folder, which is created if necessary.
 
     Returns:
-        The report of `check_skill`. It has no errors, but may have warnings.
+        The report of `check_skill`, which has no errors, but may have warnings.
 
     Raises:
         SkillNotCreatedError: the name is invalid, the folder exists, or the skill fails the check.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Final
 
-from nomemory.client.prompt_lines import NO_CODE, escape_invisible_characters, compute_fence_code, format_time
+from nomemory.client.prompt_lines import NO_CODE, compute_fence_code, escape_invisible_characters, format_time
 from nomemory.recall.context.result import ContextMessage
 
 _INTRODUCTION: Final = (

@@ -12,7 +12,7 @@ class ContextMessage:
     """A message that was selected for a context.
 
     Attributes:
-        message: the message. Its content may be truncated.
+        message: the message, whose content may be truncated.
         score: the score in the search; 0 if the search did not find the message.
         superseded_by: id of a later message in the same context that supersedes this one, or empty.
     """

@@ -20,13 +20,13 @@ _MIN_PROBABILITY: Final = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class _LogisticCalibration:
-    """A logistic calibration with an offset and a slope."""
+    """A logistic calibration with an offset and a slope for the log odds."""
 
     offset: float
     slope: float
 
     def calibrate(self, probability: float) -> float:
-        """Return the calibrated probability."""
+        """Convert an uncalibrated probability to a calibrated probability."""
         bounded = min(max(probability, _MIN_PROBABILITY), 1 - _MIN_PROBABILITY)
         odds = self.offset + self.slope * math.log(bounded / (1 - bounded))
         return 1 / (1 + math.exp(-odds))

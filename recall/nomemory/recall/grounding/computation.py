@@ -1,7 +1,7 @@
 """Verify equations of a chat model that compute with numbers, dates, times and durations.
 
-Equations are parsed, never evaluated as code. They may use the operators `+ - * / ( )`. The operands are numbers, dates
-(`2025-05-21`), times (`15:30`), and durations (`3 days`, `2 weeks`, `90 minutes`, 3天).
+Equations are parsed, never evaluated as code. An equation may have the operators `+ - * / ( )`. The operands of an
+equation are numbers, dates (`2025-05-21`), times (`15:30`), and durations (`3 days`, `2 weeks`, `90 minutes`, 3天).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CHINESE_WEEK_MINUTES: Final = {"周": 10_080, "星": 10_080}
 
 
 class QuantityKind(Enum):
-    """What the value of a quantity measures."""
+    """Kind of a quantity: a plain number, a duration, a date or a time of day."""
 
     NUMBER = "number"
     DATE = "date"
@@ -72,7 +72,7 @@ class Computation:
 
 
 class _UnsupportedEquationError(RecallError, ValueError):
-    """The text is not a supported equation."""
+    """A text is not an equation that the parser supports."""
 
 
 def verify_equation(equation: str) -> Computation | None:

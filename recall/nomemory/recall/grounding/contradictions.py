@@ -59,7 +59,7 @@ def find_contradictions(
     Args:
         evidence: the evidence in ranking order.
         relations: pairs of similar messages from the same sender.
-        question: the question. Other questions than yes/no and counting questions have no contradictions.
+        question: the question. Contradictions are returned only for yes/no questions and counting questions.
     """
     message_by_id = {
         item.message.message_id: item.message

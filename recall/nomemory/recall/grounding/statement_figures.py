@@ -93,7 +93,7 @@ class FigureChecker:
 
     @cached_property
     def _capitalized_words(self) -> frozenset[str]:
-        """Senders, and words that the retrieved messages always capitalize inside sentences."""
+        """The names of senders, and the words that the retrieved messages always capitalize inside sentences."""
         capitalized, lower_case = set[str](), set[str]()
         for message in self._retrieval:
             capitalized.update(map(_fold_word, _LATIN_WORD.findall(message.name)))

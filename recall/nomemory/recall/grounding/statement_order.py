@@ -43,7 +43,7 @@ def sort_by_relevance(
 
 
 def sort_by_time(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-    """Return the statements, newest first."""
+    """Sort statements by the time of their latest cited message, newest first."""
     return tuple(sorted(statements, key=latest_citation_key, reverse=True))
 
 

@@ -20,7 +20,7 @@ def find_superseding_messages(relations: Iterable[MessageRelation], cited: Colle
 
     Args:
         relations: pairs of related messages, ordered by the later message.
-        cited: ids of cited messages. Other messages supersede nothing.
+        cited: ids of the messages that the statements cite; only these messages can supersede others.
     """
     similar = [
         relation

@@ -54,7 +54,7 @@ class ChatEndpoint:
         """Return the model's answer, within the endpoint's timeout or `within_s` seconds, whichever is shorter.
 
         Raises:
-            ChatFailedError: the endpoint returned no answer. The message contains no content.
+            ChatFailedError: the endpoint returned no answer. The error message contains no text from the prompt.
         """
         timeout_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
         if timeout_s <= 0:

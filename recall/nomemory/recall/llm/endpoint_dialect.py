@@ -46,7 +46,7 @@ class EndpointDialect:
     def build_response_format(
         self, name: str, schema: Mapping[str, object]
     ) -> ResponseFormatJSONSchema | ResponseFormatJSONObject | Omit:
-        """Return the `build_response_format` parameter for an object with the given schema."""
+        """Return the parameter `response_format` that requests an object with the given schema."""
         if self.answer_format is AnswerFormat.SCHEMA:
             return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema)}}
         if self.answer_format is AnswerFormat.OBJECT:

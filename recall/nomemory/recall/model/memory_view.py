@@ -18,7 +18,7 @@ class Section(Enum):
 
 
 class Verdict(Enum):
-    """Whether the evidence answers the question.
+    """Verdict on whether the evidence answers the question.
 
     POSSIBLE: the evidence may answer the question, but no model has read the messages.
     PENDING: the evidence does not answer the question, and some stored messages are not searchable yet.
@@ -125,7 +125,7 @@ class Conflict:
 class MemoryView:
     """Verified statements by section.
 
-    They are sorted by time, newest first, if a chat model wrote them, otherwise by relevance.
+    Statements of a chat model are sorted by time, newest first; others by relevance.
     """
 
     preferences: tuple[Statement, ...] = ()

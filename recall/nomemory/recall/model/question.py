@@ -48,8 +48,8 @@ class Question:
     the caller's vector of the text, or empty. `conversation_id` restricts the recall to one conversation; an empty id
     means all conversations. Conversations in `exclude_conversation_ids` are never read.
 
-    `turns` are the latest turns of the current conversation, oldest first. With turns, `text` may be empty; the recall
-    then returns memories that are relevant to the conversation. Turns are never stored or logged.
+    `turns` are the latest turns of the current conversation, oldest first. If there are turns, `text` may be empty; the
+    recall then returns memories that are relevant to the conversation. Turns are never stored or logged.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""The result of a recall."""
+"""The result of a recall, and its formatting as a prompt."""
 
 from __future__ import annotations
 

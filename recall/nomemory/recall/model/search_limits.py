@@ -1,4 +1,4 @@
-"""What a recall searched, and why it stopped."""
+"""Description of what a recall searched, and why it stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StopReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SearchLimits:
-    """What a recall searched: the widest time range and role, and the number of results.
+    """Describes what a recall searched: the widest time range and role, and the number of results.
 
     `sufficiency` is the probability that the message log contains the answer; None if no search estimated it.
     `sufficiency_threshold` is the minimum for the verdict SUPPORTED; None if the verdict does not depend on it.

@@ -42,7 +42,7 @@ class SearchScope:
         return has_role and (since is None or message.ts >= since) and (until is None or message.ts < until)
 
     def union(self, other: SearchScope) -> SearchScope:
-        """Return the smallest scope that contains both scopes."""
+        """Return the smallest scope that contains this scope and another one."""
         role = self.role if self.role is other.role else Role.ANY
         since = _select_outer_bound(min, self.time_range.since, other.time_range.since)
         return SearchScope(

@@ -62,7 +62,7 @@ class PlannerFailedError(RecallError):
 
 
 class Planner(Protocol):
-    """Decides the tool calls of each round. Each recall needs its own instance."""
+    """Decides the tool calls of each round. A planner serves only one recall."""
 
     @property
     def name(self) -> str:

@@ -167,10 +167,7 @@ class RulesPlanner:
             )
 
     def _search_rewrites(self, question: Question) -> Iterator[ToolCall]:
-        """Yield searches for the template's rewrites.
-
-        They are lexical if the template's first tool is, otherwise semantic.
-        """
+        """Yield a search for each rewrite of the template: lexical if its first tool is lexical, otherwise semantic."""
         analysis, words = question.analysis, " ".join(question.analysis.content_words)
         question_text = (
             words

@@ -27,8 +27,8 @@ _MARK: Final = regex.compile(r"[\W\d_]*\p{L}?[\W\d_]*")
 class ExcerptSelector:
     """Selects excerpts of a message that fit into a token limit.
 
-    Sentences that contain words of the question are selected first; rare words count more. Their neighbors are next. If
-    no sentence matches, the beginning of the message is selected.
+    Sentences that contain words of the question are selected first, then neighboring sentences. Rare words count more
+    than frequent ones. If no sentence matches, the beginning of the message is selected.
 
     Args:
         question: the question whose words determine which sentences are relevant.

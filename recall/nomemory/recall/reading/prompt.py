@@ -102,7 +102,7 @@ _POOR_MATCH_PROBABILITY: Final = 0.2
 
 
 def build_system_prompt(skill: Skill) -> str:
-    """Return the system prompt. It depends only on the skill, so endpoints can cache it."""
+    """Return the system prompt, which depends only on the skill, so that endpoints can cache it."""
     guidance_text = extract_guidance(skill)
     return "\n\n".join((_INSTRUCTIONS, FENCE_RULE, *((_GUIDANCE_HEADING, guidance_text) if guidance_text else ())))
 
@@ -135,10 +135,7 @@ def build_first_prompt(
 
 
 def build_results_prompt(steps: Sequence[RecallStep], lines: Sequence[Line], lookups: int) -> str:
-    """Return a user message with the results of follow-up searches.
-
-    It has one line per call, then the new messages by time.
-    """
+    """Return a user message with the results of follow-up searches: a line per call, then the new messages by time."""
     call_results = fence_items(
         {"tool": step.tool, "found": step.hit_count, "observation": step.observation} for step in steps
     )

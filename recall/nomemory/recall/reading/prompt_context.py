@@ -94,7 +94,6 @@ class ContextWindow:
 
     Args:
         question: the question, whose words select excerpts of long messages.
-        zone: the user's time zone.
         budget: limits for the ranking. Each round of follow-up searches may add half as many messages and tokens.
     """
 

@@ -64,7 +64,7 @@ class EvidenceRanking:
 
     Args:
         question: the question with the caller's preferred role and time range.
-        defaults: the skill's defaults. Their role is preferred if the caller has no preference.
+        defaults: the skill's defaults, whose role is preferred if the caller has no preference.
     """
 
     def __init__(self, question: Question, defaults: SkillDefaults = _NO_DEFAULTS) -> None:

@@ -1,4 +1,4 @@
-"""Read the text files of a skill folder, and no files outside it. Files are never executed."""
+"""Read the text files of a skill folder, and no files outside it. Files of a skill are never executed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SkillFolder:
     """Reads the files of a skill.
 
     Args:
-        path: the skill folder.
+        path: the folder of the skill.
         library: the folder that must contain the skill after symbolic links are resolved.
 
     Raises:

@@ -104,7 +104,7 @@ class ListArguments(TimeWindow):
 
     @property
     def filter(self) -> SearchFilter:
-        """The role and time range as a filter."""
+        """The role and the time range of the listing as a search filter."""
         return SearchFilter(role=self.role, time_range=TimeWindow(since=self.since, until=self.until))
 
 

@@ -79,7 +79,6 @@ class BoundTools:
 
     Args:
         binding: the user, the conversation and the write token of every request.
-        stub: the QueryService stub.
         budget: the limits for the results of a call.
         before: a timezone-aware time. Messages sent at or after it are never returned.
         metadata: gRPC metadata to send with every call, such as the service's API key.
@@ -108,10 +107,7 @@ class BoundTools:
 
     @property
     def has_semantic_search(self) -> bool:
-        """Whether semantic search is available.
-
-        It is not if the server has no embedder or a semantic search timed out.
-        """
+        """Whether semantic search is available: false if the server has no embedder or a semantic search timed out."""
         return self._has_semantic_search
 
     @property

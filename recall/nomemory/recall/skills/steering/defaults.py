@@ -1,4 +1,4 @@
-"""Default search parameters of a skill: initial scope and page size. Callers and questions override them."""
+"""Default search parameters of a skill: initial scope and page size. Callers and questions override the defaults."""
 
 from __future__ import annotations
 

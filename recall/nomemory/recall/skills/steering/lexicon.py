@@ -52,8 +52,8 @@ class Lexicon:
     def find_synonyms(self, text: str) -> tuple[str, ...]:
         """Return the synonyms of the terms in a text.
 
-        A Chinese term may match anywhere in the text. Other terms match whole words; upper and lower case and singular
-        and plural are equivalent. If terms overlap, the longest one matches. At most `MAX_EXPANSIONS` synonyms are
+        A Chinese term may match anywhere in the text. A term in another language matches whole words, regardless of
+        case and of singular or plural. If terms overlap, the longest one matches. At most `MAX_EXPANSIONS` synonyms are
         returned, canonical terms first.
         """
         matches = list(self._find_terms(_to_comparison_form(text[:_MAX_TEXT_CHARS]))) if self._entries else []

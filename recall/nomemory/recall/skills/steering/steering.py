@@ -93,12 +93,12 @@ class Steering:
 def read_steering(texts: Mapping[str, str]) -> Steering:
     """Parse the configuration in a skill's files.
 
-    Invalid entries are reported, and unknown text is ignored. The function raises no errors. Its run time is linear in
-    the length of the texts.
+    Invalid entries are reported, and unknown text is ignored. The function raises no errors. The run time of the
+    function is linear in the length of the texts.
 
     Args:
         texts: the texts of the skill's files, by path within the skill. `SKILL.md` may have all sections. All of
-            `references/lexicon.md` is a lexicon. Other files are ignored.
+            `references/lexicon.md` is a lexicon. All other files are ignored.
     """
     skill_sections = parse_sections(texts.get(SKILL_FILE, ""), SKILL_FILE)
 

@@ -38,7 +38,7 @@ _YES_OR_NO: Final = {
 
 @dataclass(frozen=True, slots=True)
 class QueryTemplate:
-    """Search parameters for one kind of question.
+    """Search parameters of a skill for one kind of question.
 
     `first_tool` is the tool of the first search; None selects the default. `rewrites` are additional queries with the
     placeholders `{question}` (the sentence that asks) and `{words}` (its content words). If `reads_neighbors` is true,
