@@ -20,7 +20,7 @@ import child_process
 import grpc
 import uvloop
 
-from nomemory.server.api.response_encoding import listing_reply
+from nomemory.server.api.response_encoding import encode_listing_reply
 from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
@@ -58,7 +58,7 @@ def make_reads(path: Path) -> dict[str, Read]:
     async def list_messages(raw: bytes) -> bytes:
         request = pb.ListMessagesRequest.FromString(raw)
         page = await thread_listing().read_wire_page(Listing("ListMessages", request.user_id, "", EVERYTHING), 50, "")
-        return listing_reply(page.wires, None, pb.ListMessagesResponse(next_cursor=page.next_cursor))
+        return encode_listing_reply(page.wires, None, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     prebuilt = run_sync(list_messages(pb.ListMessagesRequest(user_id="u0").SerializeToString()))
 

@@ -29,7 +29,7 @@ from nomemory.recall import (
     TimeRange,
 )
 from nomemory.recall.model.memory_view import Attribution, Citation, Conflict, Statement, Verdict
-from nomemory.server.api.services.recall_encoding import recall_reply
+from nomemory.server.api.services.recall_encoding import encode_recall_reply
 from nomemory.v1 import recall_service_pb2 as pb
 
 PAGE = Path(__file__).parents[2] / "docs" / "recall.md"
@@ -225,7 +225,7 @@ def test_the_page_shows_what_is_written() -> None:
 
 
 def test_a_host_and_a_client_get_the_same_block() -> None:
-    reply = recall_reply(result(), evidence_chars=4_000, include_trace=False)
+    reply = encode_recall_reply(result(), evidence_chars=4_000, include_trace=False)
     assert as_prompt(reply) == result().as_prompt()
     assert as_prompt(reply, max_tokens=500) == result().as_prompt(max_tokens=500)
     question = Question("我能吃辣吗？", FIRST.astimezone(ZoneInfo("Asia/Shanghai")))
@@ -238,12 +238,12 @@ def test_a_host_and_a_client_get_the_same_block() -> None:
 
 
 def test_a_zone_that_this_machine_does_not_know_is_utc() -> None:
-    reply = recall_reply(result(), evidence_chars=4_000, include_trace=False)
+    reply = encode_recall_reply(result(), evidence_chars=4_000, include_trace=False)
     assert as_prompt(reply, time_zone="Nowhere/Land") == as_prompt(reply)
 
 
 def test_the_evidence_stands_in_the_order_of_time_beside_the_ranked_one() -> None:
-    reply = recall_reply(result(), evidence_chars=4_000, include_trace=False)
+    reply = encode_recall_reply(result(), evidence_chars=4_000, include_trace=False)
     assert [item.message.message_id for item in reply.evidence] == ["m2", "m1"]
     assert [item.message.message_id for item in sort_evidence_by_time(reply)] == ["m1", "m2"]
     assert [item.message.message_id for item in result().sort_evidence_by_time()] == ["m1", "m2"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nomemory.cli.doctor.installation import check_embedder
-from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder, local_embedder
+from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder, create_local_embedder
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.settings import Settings
@@ -60,7 +60,7 @@ def settings(directory: Path, **changed: object) -> Settings:
 
 async def vectors(chosen: Settings, *texts: str) -> list[list[float]]:
     """Embed texts as documents, and the last one as a query too."""
-    embedder = local_embedder(chosen)
+    embedder = create_local_embedder(chosen)
     try:
         embeddings = [*await embedder.embed_documents(texts), await embedder.embed_query(texts[-1])]
     finally:
@@ -184,7 +184,7 @@ def test_the_tokenizer_of_another_model_is_refused_though_some_words_pass(tmp_pa
 async def test_a_model_that_embeds_hardly_anything_blames_itself_and_not_the_texts(tmp_path: Path) -> None:
     states = STATES.copy()
     states[[0, 2]] = np.nan
-    embedder = local_embedder(settings(write_model(tmp_path, states)))
+    embedder = create_local_embedder(settings(write_model(tmp_path, states)))
     try:
         for embed in (embedder.embed_documents(["tea", "coffee"]), embedder.embed_query("coffee")):
             with pytest.raises(Fault) as failed:
@@ -197,7 +197,7 @@ async def test_a_model_that_embeds_hardly_anything_blames_itself_and_not_the_tex
 async def test_a_text_without_a_usable_vector_is_refused_where_others_have_one(tmp_path: Path) -> None:
     states = STATES.copy()
     states[2] = np.nan
-    embedder = local_embedder(settings(write_model(tmp_path, states)))
+    embedder = create_local_embedder(settings(write_model(tmp_path, states)))
     try:
         with pytest.raises(TextRefusedError):
             await embedder.embed_documents(["tea", "coffee"])
@@ -212,7 +212,7 @@ async def test_a_token_that_the_model_does_not_know_costs_its_text_and_not_the_p
         ("single_word", "lstrip", "rstrip", "normalized"), False
     )
     (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer | {"added_tokens": [mark]}), encoding="utf-8")
-    embedder = local_embedder(settings(tmp_path))
+    embedder = create_local_embedder(settings(tmp_path))
     try:
         await embedder.embed_documents(["hello"])
         processes = embedder.process_ids

@@ -17,7 +17,7 @@ from nomemory.server.api.identity.api_keys import ApiKeyAuthenticator, parse_key
 from nomemory.server.api.identity.certificates import CertificateAuthenticator
 from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.api.identity.factory import make_authenticator
-from nomemory.server.api.identity.namespace import ForeignUserError, Namespace, is_namespace, without_namespace
+from nomemory.server.api.identity.namespace import ForeignUserError, Namespace, is_namespace, remove_namespace_prefix
 from nomemory.server.api.write_tokens import WriteTokens
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.token_cipher import TokenCipher
@@ -33,7 +33,7 @@ ODD_NAMES = ["", " ", "a/b", "/", "a b", "a\n", "ä", "名", "a" * 65, "..\\b", 
 def test_namespace_round_trip_keeps_the_user_id(name: str, user_id: str) -> None:
     namespace = Namespace(name)
     assert namespace.external_id(namespace.stored_id(user_id)) == user_id
-    assert without_namespace(namespace.stored_id(user_id)) == user_id
+    assert remove_namespace_prefix(namespace.stored_id(user_id)) == user_id
 
 
 @given(first=names, other=names, user_id=users, spelled=users)

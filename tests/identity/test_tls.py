@@ -23,7 +23,7 @@ from nomemory.cli.main import nomemory
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.server.api.identity.credentials import IdentitySettingsError
-from nomemory.server.api.identity.tls import TlsFiles, server_credentials, tls_files
+from nomemory.server.api.identity.tls import TlsFiles, create_server_credentials, tls_files
 from nomemory.server.runtime.healthcheck import is_serving
 from nomemory.server.runtime.settings import Settings
 from running_server import Server
@@ -258,4 +258,4 @@ def test_unusable_tls_files_prevent_the_start(settle: Settle, tls: Tls, case: in
 def credentials_of(settings: Settings) -> grpc.ServerCredentials:
     files = tls_files(settings)
     assert files is not None
-    return server_credentials(files)
+    return create_server_credentials(files)

@@ -16,7 +16,7 @@ from web.http_server import settings_of
 
 from nomemory.server.runtime.listen_address import ListenAddressError
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.endpoints import listen_addresses
+from nomemory.server.runtime.wiring.endpoints import parse_listen_addresses
 from running_server import Server, started
 
 TOKEN = "a-token-for-scrapes-alone"  # noqa: S105 - it guards nothing
@@ -105,7 +105,7 @@ def test_a_token_guards_a_server_without_other_credentials(own_settings: Setting
 
 def test_a_port_that_others_can_reach_wants_credentials(own_settings: Settings) -> None:
     with pytest.raises(ListenAddressError, match="refusing to listen on"):
-        listen_addresses(own_settings.copy_with_changes(metrics_listen="0.0.0.0:9464"))
+        parse_listen_addresses(own_settings.copy_with_changes(metrics_listen="0.0.0.0:9464"))
 
 
 @pytest.mark.parametrize("weak", ["", "short"])

@@ -11,7 +11,7 @@ import httpx
 
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.health import ServerHealth
-from nomemory.server.api.http.application import api_application
+from nomemory.server.api.http.application import build_api_application
 from nomemory.server.api.http.server import HttpServer
 from nomemory.server.api.identity.access import PUBLIC, AccessControl
 from nomemory.server.api.identity.authenticator import LocalAuthenticator
@@ -63,7 +63,7 @@ async def serving(
     access = AccessControl(LocalAuthenticator())
     pipeline = Pipeline([queries], access, settings.timing.default_deadline_s, limits=limits)
     health = ServerHealth(pipeline.service_names)
-    server = HttpServer(api_application(pipeline, health, settings, None), None, 10)
+    server = HttpServer(build_api_application(pipeline, health, settings, None), None, 10)
     bound = await server.start(ListenAddress("127.0.0.1", 0))
     async with httpx.AsyncClient(base_url=f"http://{bound}", timeout=30) as client:
         yield server, client

@@ -16,7 +16,7 @@ from web.http_server import settings_of
 from web.test_bad_requests import reason
 
 from nomemory.server.runtime.listen_address import ListenAddressError
-from nomemory.server.runtime.wiring.endpoints import listen_addresses
+from nomemory.server.runtime.wiring.endpoints import parse_listen_addresses
 from running_server import started
 
 PATIENCE_S = 20
@@ -73,14 +73,14 @@ def test_renewed_certificate_is_used_without_restart(tmp_path: Path) -> None:
 
 def test_http_address_follows_the_exposure_rules(tmp_path: Path) -> None:
     with pytest.raises(ListenAddressError, match="refusing to listen"):
-        listen_addresses(settings_of(tmp_path, http_listen="0.0.0.0:1"))
+        parse_listen_addresses(settings_of(tmp_path, http_listen="0.0.0.0:1"))
     keyring = Keyring(tmp_path / "keys.json")
     keyring.key("query")
     with pytest.raises(ListenAddressError, match="without TLS"):
-        listen_addresses(settings_of(tmp_path, http_listen="[::]:1", api_keys=keyring.path))
+        parse_listen_addresses(settings_of(tmp_path, http_listen="[::]:1", api_keys=keyring.path))
     with pytest.raises(ListenAddressError, match="HOST:PORT"):
-        listen_addresses(settings_of(tmp_path, http_listen="7701"))
-    assert listen_addresses(settings_of(tmp_path, http_listen="")).http is None
+        parse_listen_addresses(settings_of(tmp_path, http_listen="7701"))
+    assert parse_listen_addresses(settings_of(tmp_path, http_listen="")).http is None
 
 
 def test_port_in_use_is_reported(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from nomemory.server.api.http.application import build_application
 from nomemory.server.api.http.call_endpoint import RemoteStatusError, call_routes
 from nomemory.server.api.http.http_rules import http_rule, method_descriptors
 from nomemory.server.api.http.request_rejecter import RequestRejecter
-from nomemory.server.api.http.static_pages import inspector_redirect, inspector_routes
+from nomemory.server.api.http.static_pages import inspector_routes, make_inspector_redirect
 from nomemory.server.api.identity.caller import Metadata
 from nomemory.server.api.limits import RequestMemoryLimit
 from nomemory.server.api.parsing import MAX_READ_BYTES
@@ -74,9 +74,11 @@ class RequestGuard:
             Fault: ORIGIN_NOT_ALLOWED.
         """
         if host.lower() not in self._hosts:
-            raise _permission_denied_fault("unexpected host name; open the address that `nomemory inspect` printed")
+            raise _create_permission_denied_fault(
+                "unexpected host name; open the address that `nomemory inspect` printed"
+            )
         if origin and origin != f"http://{host.lower()}":
-            raise _permission_denied_fault("requests from other origins are not allowed")
+            raise _create_permission_denied_fault("requests from other origins are not allowed")
 
     def authorize(self, metadata: Metadata) -> None:
         """Check the token of a call.
@@ -85,7 +87,7 @@ class RequestGuard:
             Fault: ORIGIN_NOT_ALLOWED (the call is from another site), CREDENTIALS_MISSING or CREDENTIALS_INVALID.
         """
         if any(name == "sec-fetch-site" and value not in {"same-origin", "none"} for name, value in metadata):
-            raise _permission_denied_fault("requests from other sites are not allowed")
+            raise _create_permission_denied_fault("requests from other sites are not allowed")
         authorization = " ".join(str(value) for name, value in metadata if name == "authorization")
         if not authorization:
             raise Fault(Reason.ERROR_REASON_CREDENTIALS_MISSING, "open the address that `nomemory inspect` printed")
@@ -96,7 +98,7 @@ class RequestGuard:
             )
 
 
-def _permission_denied_fault(message: str) -> Fault:
+def _create_permission_denied_fault(message: str) -> Fault:
     return Fault(Reason.ERROR_REASON_ORIGIN_NOT_ALLOWED, message)
 
 
@@ -181,5 +183,5 @@ def make_gateway(guard: RequestGuard, calls: CallForwarder) -> ASGIApp:
     """Return the ASGI application of the local inspector."""
     rejecter = RequestRejecter(Meters())
     size_limits = {http_rule(method): MAX_READ_BYTES for method in method_descriptors(READ_METHODS)}
-    routes = [inspector_redirect("/"), *inspector_routes(), *call_routes(size_limits, calls)]
+    routes = [make_inspector_redirect("/"), *inspector_routes(), *call_routes(size_limits, calls)]
     return build_application(routes, [Middleware(GuardMiddleware, guard=guard, rejecter=rejecter)], rejecter)

@@ -14,7 +14,7 @@ from typing import Final
 from nomemory.cli.output import CheckResult
 from nomemory.server.embedding.factory import (
     EMBEDDERS,
-    local_embedder,
+    create_local_embedder,
     models_directory,
 )
 from nomemory.server.embedding.local_model import is_local_model_available
@@ -101,7 +101,7 @@ def check_embedder(settings: Settings) -> CheckResult:
 
 async def _describe_local_model(settings: Settings) -> str:
     """Return a description of the local model with its measured speed."""
-    embedder = local_embedder(settings)
+    embedder = create_local_embedder(settings)
     try:
         query_s = await _measure_call(lambda: embedder.embed_query("When is the report on the tram due?"))
         texts_s = await _measure_call(lambda: embedder.embed_documents([_MESSAGE] * _MESSAGES))

@@ -70,7 +70,7 @@ class RequestParser:
             message = f"read requests are limited to {MAX_READ_BYTES} bytes, got {len(encoded)}"
             raise Fault(Reason.ERROR_REASON_REQUEST_TOO_LARGE, message)
         start = 0
-        for end in _chunk_ends(await _field_ends(encoded, self._request_type)):
+        for end in _find_chunk_ends(await _find_field_ends(encoded, self._request_type)):
             self._merge_field(request, encoded[start:end])
             start = end
             await asyncio.sleep(0)
@@ -83,7 +83,7 @@ class RequestParser:
             raise _malformed_request_fault(self._request_type) from None
 
 
-async def _field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
+async def _find_field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
     """Return the end offsets of a request's fields, after counting the entries in the request and in nested messages.
 
     Raises:
@@ -106,7 +106,7 @@ async def _field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
     return ends
 
 
-def _chunk_ends(field_ends: Sequence[int]) -> Iterator[int]:
+def _find_chunk_ends(field_ends: Sequence[int]) -> Iterator[int]:
     """Yield the end offsets of chunks of about `_CHUNK_BYTES`, which end at field boundaries."""
     start = 0
     for end in field_ends:

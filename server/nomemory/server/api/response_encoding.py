@@ -27,19 +27,19 @@ _FIELD_2_FLOAT = b"\x15"  # (2 << 3) | 5: field 2, 32 bits
 _ALL_FIELDS = tuple(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name)
 
 
-def listing_reply(wires: Iterable[bytes], mask: Mask, rest: ProtoMessage) -> bytes:
+def encode_listing_reply(wires: Iterable[bytes], mask: Mask, rest: ProtoMessage) -> bytes:
     """Return an encoded response with the messages in field 1 and the fields of `rest`."""
     payloads = wires if mask is None else [_apply_mask(wire, mask) for wire in wires]
     framed = [part for payload in payloads for part in (_encode_header(len(payload)), payload)]
     return b"".join([*framed, rest.SerializeToString()])
 
 
-def semantic_reply(items: Sequence[RankedMessage], mask: Mask, rest: ProtoMessage) -> bytes:
+def encode_semantic_reply(items: Sequence[RankedMessage], mask: Mask, rest: ProtoMessage) -> bytes:
     """Return an encoded response with SemanticItems in field 1 and the fields of `rest`."""
     return b"".join(_encode_scored_item(item.message, item.score, mask) for item in items) + rest.SerializeToString()
 
 
-def hybrid_reply(items: Sequence[HybridHit], mask: Mask, rest: ProtoMessage, *, explain: bool) -> bytes:
+def encode_hybrid_reply(items: Sequence[HybridHit], mask: Mask, rest: ProtoMessage, *, explain: bool) -> bytes:
     """Return an encoded response with HybridItems in field 1 and the fields of `rest`."""
     framed = [
         _encode_scored_item(item.message, item.score, mask, _encode_explanation(item) if explain else b"")

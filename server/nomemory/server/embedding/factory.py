@@ -102,10 +102,10 @@ def _create_embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder
 def _create_default_embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder:
     if settings.embedder.model_dir is None and not is_local_model_available():
         return _create_disabled_embedder(settings, policy)
-    return local_embedder(settings, policy)
+    return create_local_embedder(settings, policy)
 
 
-def local_embedder(settings: Settings, policy: WatchPolicy | None = None) -> LocalEmbedder:
+def create_local_embedder(settings: Settings, policy: WatchPolicy | None = None) -> LocalEmbedder:
     """Create the local embedder.
 
     Raises:
@@ -168,7 +168,7 @@ def _create_openai_embedder(settings: Settings, _policy: WatchPolicy | None) -> 
 _BUILT_IN: Final[Mapping[str, Callable[[Settings, WatchPolicy | None], Embedder]]] = MappingProxyType(
     {
         "auto": _create_default_embedder,
-        "local": local_embedder,
+        "local": create_local_embedder,
         "openai": _create_openai_embedder,
         "none": _create_disabled_embedder,
     }

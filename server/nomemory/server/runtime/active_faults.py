@@ -68,7 +68,7 @@ class ActiveFaults:
 
     Args:
         prefix: a prefix that is added to all component names.
-        faults: the dictionary to store the faults in, shared with another instance; None creates a dictionary.
+        faults: the dictionary that stores the faults, by component and kind; None creates a dictionary.
     """
 
     def __init__(self, prefix: str = "", faults: dict[tuple[str, str], ActiveFault] | None = None) -> None:

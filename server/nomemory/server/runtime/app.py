@@ -25,12 +25,12 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.stderr import reserve_stderr_for_logs
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.runtime.tracing.provider import start_tracing
-from nomemory.server.runtime.wiring.endpoints import listen_addresses
+from nomemory.server.runtime.wiring.endpoints import parse_listen_addresses
 from nomemory.server.runtime.wiring.garbage_collection import freeze_heap
 from nomemory.server.runtime.wiring.log_health import log_health_check
 from nomemory.server.runtime.wiring.log_store import choose_log_store
 from nomemory.server.runtime.wiring.server_metrics import ServerMetrics
-from nomemory.server.runtime.wiring.services import make_services, recall_only_services
+from nomemory.server.runtime.wiring.services import make_recall_only_services, make_services
 from nomemory.server.runtime.wiring.serving import running_servers
 from nomemory.server.runtime.wiring.wiring import build_components
 from nomemory.server.store.consistency import ensure_no_loss
@@ -96,13 +96,13 @@ async def running_server(
         StartupError: the server cannot start; the message tells the operator why.
         OSError: a file or socket cannot be opened.
     """
-    addresses = listen_addresses(settings)
+    addresses = parse_listen_addresses(settings)
     access = AccessControl(make_authenticator(settings))
     meters, faults = Meters(), ActiveFaults()
     async with AsyncExitStack() as stack:
         tracer = start_tracing(settings, stack)
         if settings.recall.upstream:
-            services, reads = recall_only_services(settings, meters, faults, stack), None
+            services, reads = make_recall_only_services(settings, meters, faults, stack), None
             exporter, health_check = ServerMetrics(meters, faults), None
         else:
             directory = DataDirectory.from_settings(settings)

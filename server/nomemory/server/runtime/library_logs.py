@@ -1,7 +1,7 @@
 """Logging of warnings, library log records and uncaught exceptions, without their texts.
 
-The texts may contain message content. Therefore the log contains only the exception class and the source location, and
-the text only at the level `debug`.
+The texts may contain message content. Therefore the log contains the exception class and the source location, and
+contains the text only at the level `debug`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Libraries, the interpreter and panics may write message content to stderr. The server therefore redirects file
 descriptor 2 to /dev/null, unless the log level is `debug`, and writes its log to a duplicate of the original. Worker
-processes inherit descriptor 2 and the duplicate.
+processes inherit file descriptor 2 and the duplicate.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from nomemory.server.api.grpc.interceptor import PipelineInterceptor
 from nomemory.server.api.grpc.public_services import add_public_services
 from nomemory.server.api.grpc.restarting_server import RestartingServer
 from nomemory.server.api.health import ServerHealth
-from nomemory.server.api.identity.tls import server_credentials, tls_files
+from nomemory.server.api.identity.tls import create_server_credentials, tls_files
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.runtime.fd_limits import max_connections
 from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError
@@ -77,7 +77,7 @@ class GrpcServer:
             if self._tls is None:
                 port = server.add_insecure_port(str(address))
             else:
-                port = server.add_secure_port(str(address), server_credentials(self._tls))
+                port = server.add_secure_port(str(address), create_server_credentials(self._tls))
         except RuntimeError:
             port = 0
         if port == 0:

@@ -21,12 +21,12 @@ from nomemory.server.api.http.call_endpoint import call_routes
 from nomemory.server.api.http.health_page import health_route
 from nomemory.server.api.http.http_rules import http_rule
 from nomemory.server.api.http.metrics_page import MetricsPage
-from nomemory.server.api.http.openapi import openapi_document
+from nomemory.server.api.http.openapi import build_openapi_document
 from nomemory.server.api.http.origin_check import origin_middleware
 from nomemory.server.api.http.request_body import UnsupportedMediaTypeError
 from nomemory.server.api.http.request_id import RequestIdMiddleware
 from nomemory.server.api.http.request_rejecter import RequestRejecter
-from nomemory.server.api.http.static_pages import constant_route, explorer_routes, inspector_routes
+from nomemory.server.api.http.static_pages import explorer_routes, inspector_routes, make_constant_route
 from nomemory.server.api.parsing import MAX_READ_BYTES
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.faults import Fault, Reason
@@ -38,7 +38,7 @@ _UNSUPPORTED_MEDIA_TYPE: Final = 415
 _log = get_logger("http")
 
 
-def api_application(
+def build_api_application(
     pipeline: Pipeline, health: ServerHealth, settings: Settings, metrics: MetricsPage | None
 ) -> ASGIApp:
     """Return the application that serves the API, and the metrics unless `metrics` is None."""
@@ -47,8 +47,8 @@ def api_application(
     if metrics is not None:
         routes.append(metrics.route())
     if settings.server.reflection:
-        document = orjson.dumps(openapi_document(methods))
-        routes += [constant_route("/openapi.json", document, "application/json"), *explorer_routes()]
+        document = orjson.dumps(build_openapi_document(methods))
+        routes += [make_constant_route("/openapi.json", document, "application/json"), *explorer_routes()]
     if settings.http.inspector:
         routes += inspector_routes()
     write_bytes = settings.limits.max_request_bytes
@@ -59,7 +59,7 @@ def api_application(
     return build_application(routes, origin_middleware(settings, rejecter), rejecter)
 
 
-def metrics_application(page: MetricsPage, settings: Settings, rejecter: RequestRejecter) -> ASGIApp:
+def build_metrics_application(page: MetricsPage, settings: Settings, rejecter: RequestRejecter) -> ASGIApp:
     """Return the application of the separate metrics endpoint."""
     return build_application([page.route()], origin_middleware(settings, rejecter), rejecter)
 

@@ -19,13 +19,13 @@ from starlette.types import Receive, Scope, Send
 from nomemory.server.api.call import IncomingCall
 from nomemory.server.api.errors import encode_status
 from nomemory.server.api.http.conversion_threads import ConversionThreads
-from nomemory.server.api.http.errors import error_json, error_reply
+from nomemory.server.api.http.errors import build_error_reply, encode_error
 from nomemory.server.api.http.http_rules import HttpRule, grpc_path
 from nomemory.server.api.http.json_mapping import decode_message, encode_message, parse_json
 from nomemory.server.api.http.json_reply import JsonReply
 from nomemory.server.api.http.request_body import JSON, JSON_LINES, RequestBody
 from nomemory.server.api.http.request_document import decode_request
-from nomemory.server.api.http.request_metadata import incoming_call
+from nomemory.server.api.http.request_metadata import build_incoming_call
 from nomemory.server.api.http.stream_reply import EVENTS, LINES, StreamReply
 from nomemory.server.api.limits import Reserve
 from nomemory.server.api.pipeline import ReadNextRequest, ReadRequest
@@ -115,17 +115,17 @@ class CallEndpoint:
         """
         body = RequestBody(Headers(scope=scope), receive, self._max_request_bytes)
         self._check_body(body)
-        incoming = incoming_call(scope, grpc_path(self._rule.method))
+        incoming = build_incoming_call(scope, grpc_path(self._rule.method))
         read = partial(self._decode_request, body, _path_values(scope), scope["query_string"])
         if self._rule.method.server_streaming:
             accepts_lines = JSON_LINES in Headers(scope=scope).get("accept", "")
             stream = StreamReply(send, LINES if accepts_lines else EVENTS)
             failed = await self._send_stream(incoming, body, read, stream)
             if failed is None or stream.is_started:
-                last = stream.form.end if failed is None else stream.form.error(error_json(failed))
+                last = stream.form.end if failed is None else stream.form.error(encode_error(failed))
                 await stream.send(last, is_last=True)
                 return
-            reply = error_reply(failed)
+            reply = build_error_reply(failed)
         else:
             reply = await self._answer_unary(incoming, body, read)
         await reply(scope, receive, send)
@@ -148,9 +148,9 @@ class CallEndpoint:
                     encoded = await self._executor.execute_unary(incoming, read)
                 return JsonReply(await self._to_json(encoded))
         except Fault as fault:
-            return error_reply(encode_status(fault, incoming.request_id))
+            return build_error_reply(encode_status(fault, incoming.request_id))
         except RemoteStatusError as error:
-            return error_reply(error.status)
+            return build_error_reply(error.status)
 
     async def _send_stream(
         self,

@@ -39,7 +39,7 @@ _DETAIL_TYPES: Final[tuple[type[ProtoMessage], ...]] = (
 )
 
 
-def error_json(status: status_pb2.Status) -> dict[str, Any]:
+def encode_error(status: status_pb2.Status) -> dict[str, Any]:
     """Return a status as JSON, for the body of a response or the last event of a stream."""
     details = [
         {"@type": f"type.googleapis.com/{detail.DESCRIPTOR.full_name}", **json_format.MessageToDict(detail)}
@@ -48,7 +48,7 @@ def error_json(status: status_pb2.Status) -> dict[str, Any]:
     return {"error": {"code": code_pb2.Code.Name(status.code), "message": status.message, "details": details}}
 
 
-def error_reply(status: status_pb2.Status, http_status: int | None = None) -> JsonReply:
+def build_error_reply(status: status_pb2.Status, http_status: int | None = None) -> JsonReply:
     """Return the HTTP response that reports a status.
 
     If `http_status` is None, the HTTP status code is derived from the status.
@@ -65,7 +65,7 @@ def error_reply(status: status_pb2.Status, http_status: int | None = None) -> Js
             code = _TOO_LARGE_STATUS
         elif isinstance(detail, error_details_pb2.ErrorInfo) and detail.reason == _MALFORMED:
             headers["connection"] = "close"  # the following bytes may belong to this request
-    return JsonReply(error_json(status), code, headers)
+    return JsonReply(encode_error(status), code, headers)
 
 
 def _unpack_details(status: status_pb2.Status) -> list[ProtoMessage]:

@@ -1,4 +1,4 @@
-"""Example requests of the OpenAPI document. The example requests of read methods find the sample messages."""
+"""Example requests of the OpenAPI document. The example requests of read methods match messages of the sample data."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nomemory.server.api.http.json_reply import UNCACHED
-from nomemory.server.api.http.request_metadata import auth_context, metadata_of
+from nomemory.server.api.http.request_metadata import read_auth_context, read_metadata
 from nomemory.server.api.identity.access import AccessControl, RequiredScopes
 from nomemory.server.api.identity.caller import Metadata, Scope
 from nomemory.server.api.identity.credentials import SentBearerToken, read_credential
@@ -63,14 +63,14 @@ class MetricsPage:
         checks = requires_credentials(self.settings)
         if self.settings.metrics.token is None and not checks:
             return
-        metadata = metadata_of(request.scope)
+        metadata = read_metadata(request.scope)
         if self._has_token(metadata):
             return
         if not checks:
             raise Fault(
                 Reason.ERROR_REASON_CREDENTIALS_INVALID, "metrics require the bearer token of NOMEMORY_METRICS_TOKEN"
             )
-        caller = await self.access.authenticate(metadata, lambda: auth_context(request.scope))
+        caller = await self.access.authenticate(metadata, lambda: read_auth_context(request.scope))
         self.access.authorize(caller, _REQUIRED, metadata)
         if caller.namespace is not None:
             raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "keys with a namespace cannot read the server's metrics")

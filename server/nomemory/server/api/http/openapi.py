@@ -49,7 +49,7 @@ _ERROR: Final[Json] = {
 }
 
 
-def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
+def build_openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
     """Return the OpenAPI document that describes the API methods.
 
     Args:

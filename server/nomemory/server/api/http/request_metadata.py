@@ -23,24 +23,24 @@ _TIMEOUT: Final = "x-timeout-ms"
 _TIMEOUT_PATTERN: Final = re.compile(r"\d{1,10}")
 
 
-def incoming_call(scope: Scope, grpc_path: str) -> IncomingCall:
+def build_incoming_call(scope: Scope, grpc_path: str) -> IncomingCall:
     """Return the incoming call that an HTTP request makes.
 
     Raises:
         Fault: MALFORMED_REQUEST, the timeout or a value of the metadata is malformed.
     """
-    metadata, request_id = metadata_of(scope), scope_request_id(scope)
+    metadata, request_id = read_metadata(scope), scope_request_id(scope)
     return IncomingCall(
         grpc_path,
         TRANSPORT,
         (*metadata, (REQUEST_ID, request_id)),
         request_id,
-        lambda: auth_context(scope),
+        lambda: read_auth_context(scope),
         _timeout_s(metadata),
     )
 
 
-def metadata_of(scope: Scope) -> Metadata:
+def read_metadata(scope: Scope) -> Metadata:
     """Return HTTP headers as call metadata.
 
     Values are UTF-8, or base64 if the name ends in `-bin`.
@@ -54,7 +54,7 @@ def metadata_of(scope: Scope) -> Metadata:
     ]
 
 
-def auth_context(scope: Scope) -> Mapping[str, Iterable[bytes]]:
+def read_auth_context(scope: Scope) -> Mapping[str, Iterable[bytes]]:
     """Return the verified properties of the TLS peer, in the format of gRPC's `auth_context`."""
     tls: Any = scope["state"].get(TLS)  # `ssl.SSLObject`, or the type of uvloop
     certificate = tls.getpeercert(binary_form=True) if tls is not None else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from starlette.types import Scope
 
 from nomemory.server.api.errors import encode_status, short_reason
-from nomemory.server.api.http.errors import error_reply
+from nomemory.server.api.http.errors import build_error_reply
 from nomemory.server.api.http.json_reply import JsonReply
 from nomemory.server.api.http.request_id import scope_request_id
 from nomemory.server.faults import Fault
@@ -33,7 +33,7 @@ class RequestRejecter:
         If `http_status` is None, the HTTP status code is derived from the fault.
         """
         request_id = scope_request_id(scope)
-        reply = error_reply(encode_status(fault, request_id), http_status)
+        reply = build_error_reply(encode_status(fault, request_id), http_status)
         reply.headers.update(headers or {})
         self.meters.count(catalog.HTTP_REJECTED, short_reason(fault))
         reason = f"ERROR_REASON_{short_reason(fault)}"

@@ -12,7 +12,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nomemory.server.api.http.request_metadata import TLS
-from nomemory.server.api.http.tls_reload import reloading_context
+from nomemory.server.api.http.tls_reload import create_reloading_context
 from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.api.identity.tls import TlsFiles
 from nomemory.server.runtime.fd_limits import max_connections
@@ -51,7 +51,7 @@ class HttpServer:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            ssl_context_factory=None if tls is None else lambda *_: reloading_context(tls),
+            ssl_context_factory=None if tls is None else lambda *_: create_reloading_context(tls),
         )
         self._server = Server(self._config)
         self._sockets: list[socket.socket] = []

@@ -36,7 +36,7 @@ SECURITY_HEADERS: Final = {
 }
 
 
-def constant_route(path: str, content: bytes, media_type: str) -> Route:
+def make_constant_route(path: str, content: bytes, media_type: str) -> Route:
     """Return a route that responds with the same content to every request, with the security headers."""
 
     async def serve(_request: Request) -> Response:
@@ -52,10 +52,10 @@ def explorer_routes() -> list[Route]:
 
 def inspector_routes() -> list[Route]:
     """Return the routes of the inspector, at `/inspect/`."""
-    return [inspector_redirect(INSPECTOR.rstrip("/")), *_folder_routes("inspector", INSPECTOR)]
+    return [make_inspector_redirect(INSPECTOR.rstrip("/")), *_folder_routes("inspector", INSPECTOR)]
 
 
-def inspector_redirect(path: str) -> Route:
+def make_inspector_redirect(path: str) -> Route:
     """Return a route that redirects to the inspector."""
 
     async def redirect(_request: Request) -> Response:
@@ -70,7 +70,7 @@ def _folder_routes(folder: str, path: str) -> list[Route]:
         for file in sorted(root.rglob("*")):
             if media_type := _MEDIA_TYPES.get(file.suffix):
                 content, name = file.read_bytes(), file.relative_to(root).as_posix()
-                routes.append(constant_route(f"{path}{name}", content, media_type))
+                routes.append(make_constant_route(f"{path}{name}", content, media_type))
                 if name == "index.html":
-                    routes.append(constant_route(path, content, media_type))
+                    routes.append(make_constant_route(path, content, media_type))
     return routes

@@ -10,7 +10,7 @@ from nomemory.server.runtime.structured_logs import get_logger
 _log = get_logger("http")
 
 
-def reloading_context(files: TlsFiles) -> ssl.SSLContext:
+def create_reloading_context(files: TlsFiles) -> ssl.SSLContext:
     """Return an SSL context that reloads changed TLS files at each handshake, and ignores invalid files.
 
     Raises:

@@ -74,7 +74,7 @@ def namespace_of(name: str | None) -> Namespace | None:
     return Namespace(name) if name else None
 
 
-def without_namespace(stored: str) -> str:
+def remove_namespace_prefix(stored: str) -> str:
     """Remove the namespace prefix, if any, from a stored user id."""
     prefix = _PREFIX.match(stored)
     return stored[prefix.end() :] if prefix else stored

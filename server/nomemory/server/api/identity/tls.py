@@ -75,7 +75,7 @@ def tls_files(settings: Settings) -> TlsFiles | None:
     return None
 
 
-def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
+def create_server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
     """Create gRPC server credentials that reload changed TLS files at each handshake.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from nomemory.server.api.identity.caller import LOCAL, Caller, Metadata, Scope, metadata_values
-from nomemory.server.api.identity.namespace import without_namespace
+from nomemory.server.api.identity.namespace import remove_namespace_prefix
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import ID_MAX_CHARS
 
@@ -70,7 +70,7 @@ def is_valid_user_id(stored: str) -> bool:
     """
     if not stored.strip() or _FORBIDDEN_CHARS.search(stored):
         return False
-    return len(without_namespace(stored)) <= ID_MAX_CHARS
+    return len(remove_namespace_prefix(stored)) <= ID_MAX_CHARS
 
 
 def _read_user_ids(metadata: Metadata) -> list[str]:

@@ -7,7 +7,7 @@ from nomemory.server.api.services.recall_encoding import message_reply
 from nomemory.v1 import recall_service_pb2 as pb
 
 
-def context_reply(built: BuiltContext) -> pb.BuildContextResponse:
+def encode_context_reply(built: BuiltContext) -> pb.BuildContextResponse:
     """Encode a context."""
     return pb.BuildContextResponse(
         recent=map(_encode_message, built.recent),

@@ -35,7 +35,7 @@ _BLOCKED_LOCATIONS: Final = (pb.STORAGE_LOCATION_MESSAGE_LOG, pb.STORAGE_LOCATIO
 _BLOCKED: Final = "Vectors cannot be erased now, see `faults` of GetIndexStatus, so there is no purge time. "
 
 
-def erasure_residues(settings: Settings, erase_ts: Timestamp, *, is_blocked: bool) -> list[pb.ErasureResidue]:
+def list_erasure_residues(settings: Settings, erase_ts: Timestamp, *, is_blocked: bool) -> list[pb.ErasureResidue]:
     """Return the storage locations that still contain bytes of an erased user's messages.
 
     A location has a purge time if this server purges it.

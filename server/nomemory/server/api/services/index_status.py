@@ -49,7 +49,8 @@ class IndexStatusReporter(Protocol):
     async def read_status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Return the status for a user, or for all users whose stored ids start with `prefix` if `user_id` is None.
 
-        No sequence number in the status is higher than that of the latest change to these users' messages.
+        No sequence number in the status exceeds the sequence number of the latest change to the messages of these
+        users.
         """
 
 

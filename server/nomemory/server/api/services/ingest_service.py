@@ -12,7 +12,7 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.service import ServedMethod
-from nomemory.server.api.services.erasure_residues import erasure_residues
+from nomemory.server.api.services.erasure_residues import list_erasure_residues
 from nomemory.server.api.services.import_tally import ImportTally
 from nomemory.server.api.services.index_status import IndexStatusReporter
 from nomemory.server.api.validation.ingest_requests import (
@@ -129,7 +129,7 @@ class IngestService:
         if erased.was_known:
             faults = (await self.status_reporter.read_status(user_id)).faults
             is_blocked = any(fault.component == pb.COMPONENT_ERASURE for fault in faults)
-            response.residues.extend(erasure_residues(self.settings, response.erase_ts, is_blocked=is_blocked))
+            response.residues.extend(list_erasure_residues(self.settings, response.erase_ts, is_blocked=is_blocked))
         return response
 
     async def get_index_status(

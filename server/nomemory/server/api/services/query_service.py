@@ -15,10 +15,10 @@ from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.response_encoding import (
     encode_conversation,
+    encode_hybrid_reply,
+    encode_listing_reply,
     encode_relation,
-    hybrid_reply,
-    listing_reply,
-    semantic_reply,
+    encode_semantic_reply,
 )
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.api.validation.query_requests import (
@@ -115,7 +115,7 @@ class QueryService:
         is_scan = is_expensive("ListMessages", request)
         async with self.slots.slot(request.user_id) if is_scan else nullcontext():
             page = await self.time_listing.read_wire_page(query.listing, query.page_size, request.cursor)
-        return listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
+        return encode_listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     async def lexical_search(self, request: pb.LexicalSearchRequest, context: CallContext) -> bytes:
         """Search for terms and phrases, or list messages by time if the query is empty."""
@@ -133,7 +133,7 @@ class QueryService:
             index_lagging=page.index_lagging,
             truncated=page.truncated,
         )
-        return listing_reply([item.message.wire for item in page.items], query.mask, reply) + highlights
+        return encode_listing_reply([item.message.wire for item in page.items], query.mask, reply) + highlights
 
     async def semantic_search(self, request: pb.SemanticSearchRequest, context: CallContext) -> bytes:
         """Search for the messages whose vectors are most similar to the query's vector."""
@@ -145,7 +145,7 @@ class QueryService:
         reply = pb.SemanticSearchResponse(
             truncated=result.truncated, index_lagging=result.index_lagging, embedding_model=space.embedder.model
         )
-        return semantic_reply(result.items, mask, reply)
+        return encode_semantic_reply(result.items, mask, reply)
 
     async def hybrid_search(self, request: pb.HybridSearchRequest, context: CallContext) -> bytes:
         """Search with a combination of lexical search and vector search."""
@@ -167,7 +167,7 @@ class QueryService:
             relations=map(encode_relation, result.relations),
             empty_time_ranges=map(_encode_time_range, result.empty_time_ranges),
         )
-        return hybrid_reply(result.items, mask, reply, explain=request.explain)
+        return encode_hybrid_reply(result.items, mask, reply, explain=request.explain)
 
     async def get_neighbors(self, request: pb.GetNeighborsRequest, _context: CallContext) -> bytes:
         """Return the messages before and after an anchor message."""
@@ -185,7 +185,7 @@ class QueryService:
             truncated_before=neighborhood.truncated_before,
             truncated_after=neighborhood.truncated_after,
         )
-        return listing_reply(neighborhood.wires, mask, reply)
+        return encode_listing_reply(neighborhood.wires, mask, reply)
 
     async def batch_get_messages(self, request: pb.BatchGetMessagesRequest, _context: CallContext) -> bytes:
         """Return the messages of one user with the given ids."""
@@ -198,7 +198,7 @@ class QueryService:
             missing_message_ids=[message_id for message_id in message_ids if message_id not in by_id],
             omitted_message_ids=[message.message_id for message in messages[count:]],
         )
-        return listing_reply([message.wire for message in messages[:count]], mask, reply)
+        return encode_listing_reply([message.wire for message in messages[:count]], mask, reply)
 
     async def count_messages(self, request: pb.CountMessagesRequest, context: CallContext) -> pb.CountMessagesResponse:
         """Return the number of messages that match a filter."""
@@ -232,7 +232,7 @@ class QueryService:
         listing = decode_export(request, self.settings)
         batch_max = min(self.settings.limits.max_batch_messages, _EXPORT_BATCH_MAX)
         async for batch in self.time_listing.read_batches(listing, batch_max, request.cursor):
-            yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
+            yield encode_listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
     async def _read_lexical_page(self, query: LexicalQuery, cursor: str) -> RankedPage:
         highlight_bytes = max_highlight_bytes(query.snippet_chars)

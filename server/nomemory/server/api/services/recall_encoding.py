@@ -22,7 +22,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 _SHOWN_IDS = 20
 
 
-def recall_reply(result: RecallResult, *, evidence_chars: int, include_trace: bool) -> pb.RecallResponse:
+def encode_recall_reply(result: RecallResult, *, evidence_chars: int, include_trace: bool) -> pb.RecallResponse:
     """Encode a result. The content of each piece of evidence is truncated to `evidence_chars` characters."""
     return pb.RecallResponse(
         memory_view=_encode_view(result.memory_view),
@@ -30,11 +30,11 @@ def recall_reply(result: RecallResult, *, evidence_chars: int, include_trace: bo
         limits=_encode_limits(result.limits),
         verdict=pb.Verdict.Value(f"VERDICT_{result.verdict.name}"),
         conflicts=[_encode_conflict(conflict) for conflict in result.conflicts],
-        trace=[step_reply(step) for step in result.trace] if include_trace else [],
+        trace=[encode_step(step) for step in result.trace] if include_trace else [],
     )
 
 
-def step_reply(step: RecallStep) -> pb.RecallStep:
+def encode_step(step: RecallStep) -> pb.RecallStep:
     """Encode a step."""
     encoded = pb.RecallStep(
         iteration=step.iteration,

@@ -27,8 +27,8 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.service import ServedMethod
-from nomemory.server.api.services.context_encoding import context_reply
-from nomemory.server.api.services.recall_encoding import recall_reply, step_reply
+from nomemory.server.api.services.context_encoding import encode_context_reply
+from nomemory.server.api.services.recall_encoding import encode_recall_reply, encode_step
 from nomemory.server.api.validation.context_requests import decode_context
 from nomemory.server.api.validation.recall_requests import RecallQuery, decode_recall
 from nomemory.server.faults import Fault, Reason, Violation, field_fault
@@ -106,7 +106,7 @@ class RecallService:
         task = asyncio.create_task(run_recall())
         try:
             while (step := await steps.get()) is not None:
-                yield pb.StreamRecallResponse(step=step_reply(step))
+                yield pb.StreamRecallResponse(step=encode_step(step))
             with _translate_recall_errors():
                 result = await task
             yield pb.StreamRecallResponse(result=self._encode_reply(result, include_trace=False))
@@ -123,7 +123,7 @@ class RecallService:
         ):
             built = await self.build(user_id, decoded, _time_until_reply_s(context.remaining_s()))
             audited.messages = len(built.recent) + len(built.related)
-        return context_reply(built)
+        return encode_context_reply(built)
 
     async def _run_recall(
         self, context: CallContext, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep
@@ -151,7 +151,7 @@ class RecallService:
         return user_id, replace(query, budget=_fit_to_deadline(query.budget, context.remaining_s())), skill
 
     def _encode_reply(self, result: RecallResult, *, include_trace: bool) -> pb.RecallResponse:
-        return recall_reply(result, evidence_chars=self.budget.evidence_chars, include_trace=include_trace)
+        return encode_recall_reply(result, evidence_chars=self.budget.evidence_chars, include_trace=include_trace)
 
 
 _SEARCH_SHARE: Final = 0.6

@@ -15,7 +15,7 @@ import numpy as np
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from nomemory.server.api.identity.namespace import without_namespace
+from nomemory.server.api.identity.namespace import remove_namespace_prefix
 from nomemory.server.faults import Violation, invalid_argument_fault
 from nomemory.server.message import ID_MAX_CHARS, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
@@ -78,7 +78,7 @@ class FieldChecker:
 
     def check_user_id(self, field: str, value: str, *, required: bool = True) -> str:
         """Validate a stored user id, whose namespace prefix does not count towards the maximum length."""
-        return self._check_id(field, value, chars=len(without_namespace(value)), required=required)
+        return self._check_id(field, value, chars=len(remove_namespace_prefix(value)), required=required)
 
     def _check_id(self, field: str, value: str, *, chars: int, required: bool) -> str:
         if not value and not required:

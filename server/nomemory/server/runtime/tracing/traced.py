@@ -51,24 +51,24 @@ _VECTOR_SPANS: Final = {"search": "vector search", "vectors": "vector lookup"}
 """Span names by method."""
 
 
-def traced_log_reader(log: LogReader, settings: Settings) -> LogReader:
+def trace_log_reader(log: LogReader, settings: Settings) -> LogReader:
     """Return a log reader that creates a span for each read."""
     system = "sqlite" if settings.server.database_url is None else "postgresql"
     return _trace_engine(log, system, _READ_SPANS, settings)
 
 
-def traced_lexical_index(index: LexicalIndex, settings: Settings) -> LexicalIndex:
+def trace_lexical_index(index: LexicalIndex, settings: Settings) -> LexicalIndex:
     """Return a lexical index that creates a span for each search."""
     system = "tantivy" if settings.server.database_url is None else "postgresql"
     return _trace_engine(index, system, _LEXICAL_SPANS, settings)
 
 
-def traced_vector_index(index: VectorSearch, settings: Settings) -> VectorSearch:
+def trace_vector_index(index: VectorSearch, settings: Settings) -> VectorSearch:
     """Return a vector index that creates a span for each search."""
     return _trace_engine(index, "qdrant", _VECTOR_SPANS, settings)
 
 
-def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
+def trace_embedder(embedder: Embedder, settings: Settings) -> Embedder:
     """Return an embedder that creates a span for each call."""
     if embedder.kind == DisabledEmbedder.kind:
         return embedder
@@ -87,14 +87,14 @@ def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
     return _trace_component(embedder, methods, settings)
 
 
-def traced_search(search: _Component, method: str, settings: Settings) -> _Component:
+def trace_search(search: _Component, method: str, settings: Settings) -> _Component:
     """Return a search that creates a span for each call of `method`, whose result must have `items`."""
     attributes: dict[str, AttributeValue] = {OPERATION: "search_memory", "nomemory.search": type(search).__name__}
     traced = _wrap_in_span(getattr(search, method), "search_memory", attributes, _annotate_search)
     return _trace_component(search, {method: traced}, settings)
 
 
-def traced_log_writer(log: LogWriter, settings: Settings) -> LogWriter:
+def trace_log_writer(log: LogWriter, settings: Settings) -> LogWriter:
     """Return a log writer that creates a span for each change."""
     operations: Mapping[str, tuple[str, Annotate]] = {
         "write": ("upsert_memory", _annotate_write),

@@ -9,7 +9,7 @@ from nomemory.server.runtime.listen_address import ListenAddress, ListenAddresse
 from nomemory.server.runtime.settings import Settings
 
 
-def listen_addresses(settings: Settings) -> ListenAddresses:
+def parse_listen_addresses(settings: Settings) -> ListenAddresses:
     """Return the listen addresses that the settings configure.
 
     Raises:

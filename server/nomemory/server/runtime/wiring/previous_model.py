@@ -18,7 +18,7 @@ from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.processes.watchdog import build_watch_policy
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
-from nomemory.server.runtime.tracing.traced import traced_embedder
+from nomemory.server.runtime.tracing.traced import trace_embedder
 from nomemory.server.search.semantic.collection import (
     Collection,
     collection_name,
@@ -110,7 +110,7 @@ def _restore_model(settings: Settings, record: ModelRecord, faults: ActiveFaults
     def wrap_embedder(model: Embedder) -> Embedder:
         if collection_name(model.model, model.dimension) != record.collection:
             raise PreviousModelUnavailableError(f"the installed packages provide {model.model} instead")
-        watched.append(WatchedEmbedder(traced_embedder(model, settings)))
+        watched.append(WatchedEmbedder(trace_embedder(model, settings)))
         return watched[0]
 
     policy = build_watch_policy(settings.processes, faults, meters.processes)

@@ -44,7 +44,7 @@ _BUILT_IN_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")
 """Folders of the built-in skills in an installed package and in a source checkout."""
 
 
-def recall_service(
+def make_recall_service(
     settings: Settings,
     stub: QueryStub,
     metadata: Metadata,

@@ -27,7 +27,7 @@ _FEATURES: Final = {
 """Feature names of the services."""
 
 
-def server_service(
+def make_server_service(
     settings: Settings,
     served: Sequence[Service],
     spaces: ActiveSpace | None = None,

@@ -23,12 +23,12 @@ from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.token_keys import FileTokenCipher
-from nomemory.server.runtime.tracing.traced import traced_lexical_index, traced_log_reader, traced_search
+from nomemory.server.runtime.tracing.traced import trace_lexical_index, trace_log_reader, trace_search
 from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError
-from nomemory.server.runtime.wiring.recall_wiring import recall_service
+from nomemory.server.runtime.wiring.recall_wiring import make_recall_service
 from nomemory.server.runtime.wiring.remote_query import remote_query
 from nomemory.server.runtime.wiring.server_components import ServerComponents
-from nomemory.server.runtime.wiring.server_info import server_service
+from nomemory.server.runtime.wiring.server_info import make_server_service
 from nomemory.server.search.conversation_listing import ConversationListing
 from nomemory.server.search.cursor import CursorCodec
 from nomemory.server.search.hybrid.candidate_pool import CandidatePoolReader
@@ -54,7 +54,7 @@ async def make_services(
     settings: Settings, directory: DataDirectory, components: ServerComponents, meters: Meters, stack: AsyncExitStack
 ) -> tuple[list[Service], ReadAdmission]:
     """Construct the services of a server, and the admission control of their expensive reads."""
-    log, lexical = traced_log_reader(components.log, settings), traced_lexical_index(components.lexical, settings)
+    log, lexical = trace_log_reader(components.log, settings), trace_lexical_index(components.lexical, settings)
     cipher = FileTokenCipher(directory.token_key, (await log.read_identity()).name)
     tokens, cursors = WriteTokens(cipher), CursorCodec(cipher, settings.timing.cursor_lifetime_s)
 
@@ -67,15 +67,15 @@ async def make_services(
         TimeListing(log, cursors, reply_max, slots),
         ConversationListing(log, cursors),
         UserListing(log, cursors),
-        traced_search(LexicalListing(lexical, log, cursors, reply_max), "read_page", settings),
-        traced_search(SemanticSearch(log, speakers, reply_max), "search", settings),
-        traced_search(_hybrid_search(settings, lexical, log, speakers, slots, threads), "search", settings),
+        trace_search(LexicalListing(lexical, log, cursors, reply_max), "read_page", settings),
+        trace_search(SemanticSearch(log, speakers, reply_max), "search", settings),
+        trace_search(_hybrid_search(settings, lexical, log, speakers, slots, threads), "search", settings),
         tokens,
         components.spaces,
         settings,
     )
     ingest = IngestService(components.writer, components.report, tokens, components.spaces, settings)
-    recall = recall_service(
+    recall = make_recall_service(
         settings,
         InProcessQueryStub(query),
         (),
@@ -89,10 +89,10 @@ async def make_services(
     admission = ReadAdmission(slots, limits.max_inflight_reads_per_user, limits.max_inflight_reads_per_caller)
     meters.add_source(partial(_sample_reads, admission, components.spaces))
     served: list[Service] = [query, ingest, recall]
-    return [*served, server_service(settings, served, components.spaces, admission)], admission
+    return [*served, make_server_service(settings, served, components.spaces, admission)], admission
 
 
-def recall_only_services(
+def make_recall_only_services(
     settings: Settings, meters: Meters, faults: ActiveFaults, stack: AsyncExitStack
 ) -> list[Service]:
     """Construct the services of a recall-only server, which reads from the QueryService of another server.
@@ -106,8 +106,8 @@ def recall_only_services(
             "the upstream server's messages. Configure credentials, see docs/authentication.md"
         )
     stub, metadata = remote_query(settings, stack)
-    recall: Service = recall_service(settings, stub, metadata, stack, meters=meters, faults=faults)
-    return [recall, server_service(settings, [recall])]
+    recall: Service = make_recall_service(settings, stub, metadata, stack, meters=meters, faults=faults)
+    return [recall, make_server_service(settings, [recall])]
 
 
 def _hybrid_search(

@@ -84,9 +84,9 @@ async def running_servers(  # noqa: PLR0913 - optional features of a server
     health = ServerHealth(pipeline.service_names)
     named: list[_Named] = [("grpc", GrpcServer(pipeline, health, settings, host.grpc), addresses.grpc)]
     if addresses.http is not None or addresses.metrics is not None:
-        from nomemory.server.runtime.wiring.web_servers import web_servers  # noqa: PLC0415 - see there
+        from nomemory.server.runtime.wiring.web_servers import make_web_servers  # noqa: PLC0415 - see there
 
-        named += web_servers(pipeline, health, addresses, settings, access, exporter)
+        named += make_web_servers(pipeline, health, addresses, settings, access, exporter)
     servers: list[_TransportServer] = []
     bound: dict[str, ListenAddress] = {}
     checks: list[asyncio.Task[None]] = []

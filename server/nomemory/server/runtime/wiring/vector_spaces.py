@@ -18,7 +18,7 @@ from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
 from nomemory.server.runtime.processes.supervisor import Supervisor
 from nomemory.server.runtime.processes.watchdog import build_watch_policy
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.tracing.traced import traced_vector_index
+from nomemory.server.runtime.tracing.traced import trace_vector_index
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
 from nomemory.server.runtime.wiring.log_store import LogStore
 from nomemory.server.search.semantic.collection import (
@@ -120,5 +120,5 @@ class VectorSpaces:
 
 
 def _create_space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
-    vectors = LimitedVectorSearch(traced_vector_index(index, settings))
+    vectors = LimitedVectorSearch(trace_vector_index(index, settings))
     return VectorSpace(indexer.collection, embedder, vectors, indexer, query_limit(embedder))

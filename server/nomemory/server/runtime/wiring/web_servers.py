@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nomemory.server.api.health import ServerHealth
-from nomemory.server.api.http.application import api_application, metrics_application
+from nomemory.server.api.http.application import build_api_application, build_metrics_application
 from nomemory.server.api.http.metrics_page import MetricsPage
 from nomemory.server.api.http.request_rejecter import RequestRejecter
 from nomemory.server.api.http.server import HttpServer
@@ -20,7 +20,7 @@ from nomemory.server.runtime.metrics.exporter import MetricsExporter
 from nomemory.server.runtime.settings import Settings
 
 
-def web_servers(
+def make_web_servers(
     pipeline: Pipeline,
     health: ServerHealth,
     addresses: ListenAddresses,
@@ -35,7 +35,7 @@ def web_servers(
     page = MetricsPage(exporter, access, settings) if exporter else None
     tls, idle_s = tls_files(settings), settings.connections.connection_idle_timeout_s
     if addresses.http is not None:
-        yield "http", HttpServer(api_application(pipeline, health, settings, page), tls, idle_s), addresses.http
+        yield "http", HttpServer(build_api_application(pipeline, health, settings, page), tls, idle_s), addresses.http
     if addresses.metrics is not None and page is not None:
-        application = metrics_application(page, settings, RequestRejecter(pipeline.meters))
+        application = build_metrics_application(page, settings, RequestRejecter(pipeline.meters))
         yield "metrics", HttpServer(application, tls, idle_s), addresses.metrics

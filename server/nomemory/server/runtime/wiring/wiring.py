@@ -19,7 +19,7 @@ from nomemory.server.runtime.processes.supervisor import Supervisor
 from nomemory.server.runtime.processes.watchdog import build_watch_policy
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.tracing.traced import traced_embedder, traced_log_writer
+from nomemory.server.runtime.tracing.traced import trace_embedder, trace_log_writer
 from nomemory.server.runtime.wiring.active_spaces import open_indexed_spaces
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
 from nomemory.server.runtime.wiring.lexical_index import open_database_index, open_tantivy_index
@@ -55,7 +55,7 @@ async def build_components(
     store, damage_registry, committed = choose_log_store(settings, directory), DamageRegistry(), CommitSignal()
     supervisor, policy = Supervisor(), build_watch_policy(settings.processes, faults, meters.processes)
 
-    embedder = choose_embedder(settings, policy, partial(traced_embedder, settings=settings), meters)
+    embedder = choose_embedder(settings, policy, partial(trace_embedder, settings=settings), meters)
 
     writer, erasable = store.open_writer(committed.announce, stack)
     sweeper = ExpirySweeper(writer, settings.retention.sweep_interval_s, settings.retention.sweep_batch_size)
@@ -95,7 +95,7 @@ async def build_components(
 
     report = LocalStatusReporter(log, lexical.progress, spaces, supervisor.fault, faults, notice, damage_registry)
     meters.add_source(partial(_sample_write_queue, writer))
-    metered_writer = traced_log_writer(MeteredLogWriter(writer, meters), settings)
+    metered_writer = trace_log_writer(MeteredLogWriter(writer, meters), settings)
     return ServerComponents(log, metered_writer, lexical.index, serving, report, faults, threads)
 
 
