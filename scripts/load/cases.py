@@ -29,7 +29,7 @@ _RANKS = {"common": 0, "middle": 100, "rare": 3000}
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkCase:
-    """One kind of read by one kind of user; the nth call sends the nth request with the nth metadata, cyclically."""
+    """One kind of read by one kind of user, with the requests and metadata that calls send cyclically."""
 
     name: str
     method: str

@@ -14,7 +14,7 @@ from evaluation.temporary_server import process_tree
 
 @dataclass(frozen=True, slots=True)
 class NullServers:
-    """ListenAddresses and process ids of the servers that `load.null_server` runs."""
+    """The addresses and the process ids of the servers that `load.null_server` runs."""
 
     intercepted: str
     bare: str

@@ -51,7 +51,7 @@ _IN_A_QUESTION = 10
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One server, or two servers with the same database.
+    """The servers under test: one server, or two servers with the same database.
 
     Attributes:
         name: label of the deployment in the results.

@@ -1,4 +1,4 @@
-"""A `nomemory serve` process for benchmarks."""
+"""Start and stop a `nomemory serve` process for benchmarks."""
 
 from __future__ import annotations
 

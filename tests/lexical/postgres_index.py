@@ -13,7 +13,7 @@ from nomemory.server.metadata_hashes import entry_hashes
 from nomemory.server.search.lexical.postgres.reader import PostgresLexicalIndex
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.buckets import compute_bucket
-from nomemory.server.store.checksums import checksum
+from nomemory.server.store.checksums import compute_checksum
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.schema import upgrade_schema
 
@@ -72,7 +72,14 @@ def engine_of(server: PrivatePostgres) -> Engine:
 def _row(sequence: int, message: Message) -> tuple[object, ...]:
     keys, tokens = token_columns(message)
     key = (compute_bucket(message.user_id), message.user_id, message.ts_us, f"m{sequence}", sequence, message.expire_us)
-    return (*key, checksum(message.user_id, sequence, b""), message.role.value, message.conversation_id, keys, tokens)
+    return (
+        *key,
+        compute_checksum(message.user_id, sequence, b""),
+        message.role.value,
+        message.conversation_id,
+        keys,
+        tokens,
+    )
 
 
 def _entries(sequence: int, message: Message) -> list[tuple[object, ...]]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from nomemory.server import wire
 from nomemory.server.message import Message
-from nomemory.server.store.checksums import checksum
+from nomemory.server.store.checksums import compute_checksum
 
 LOG_ID: Final = "0123456789abcdef0123456789abcdef"
 
@@ -95,6 +95,6 @@ def make_former_log(path: Path, user: str, messages: Iterable[Message], schema: 
         file.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         file.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", vectors)
         file.execute("INSERT INTO users VALUES (?, ?, ?)", (user, len(rows), len(rows)))
-        file.create_function("message_checksum", 3, checksum)
+        file.create_function("message_checksum", 3, compute_checksum)
         for script in (_SCHEMA_2, _SCHEMA_3)[: schema - 1]:
             file.executescript(script)

@@ -14,7 +14,7 @@ from nomemory.server.message import Message, Role
 from nomemory.server.message_ids import message_id_of
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.buckets import BUCKETS, compute_bucket
-from nomemory.server.store.checksums import checksum
+from nomemory.server.store.checksums import compute_checksum
 from nomemory.server.store.errors import LogUnusableError, LogVersionError
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.feed import PostgresChangeFeed
@@ -113,7 +113,7 @@ async def _fill(database: Database, version: int) -> None:
         await _step(connection, step)
     for sequence, user in ((1, "u"), (3, "v")):
         encoded = wire.encode(Message(user, "m", 0, Role.USER, f"of {user}"))
-        row = (compute_bucket(user), user, 0, "m", sequence, checksum(user, sequence, encoded), encoded)
+        row = (compute_bucket(user), user, 0, "m", sequence, compute_checksum(user, sequence, encoded), encoded)
         await connection.execute(MESSAGE, *row)
         await connection.execute("INSERT INTO users VALUES ($1, $2, $3, 1)", compute_bucket(user), user, sequence + 1)
     await connection.execute("INSERT INTO removals VALUES ($1, 4, 'v', 'gone', 2)", compute_bucket("v"))

@@ -42,7 +42,7 @@ _SIDE_FILES: Final = ("-wal", "-shm")
 
 
 class BackupError(Exception):
-    """A backup cannot be created, verified or restored. The message states the reason."""
+    """A backup cannot be created, verified or restored. The error message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)

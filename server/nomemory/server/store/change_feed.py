@@ -64,7 +64,7 @@ class StoredVersion(NamedTuple):
 class ChangeFeed(Protocol):
     """Reads the changes of all users. Expired messages are included until they are removed.
 
-    All methods block, so a feed is used in a background thread, the one that opened it.
+    All methods block, and must be called in the background thread that opened the feed.
     """
 
     def read_position(self) -> LogPosition:
@@ -110,7 +110,7 @@ class ChangeFeed(Protocol):
         """Return messages of any users by sequence; removed versions are left out."""
 
     def find_deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
-        """Return the versions that are not in the log, of those with the specified sequences."""
+        """Return the versions with the specified sequences that are no longer in the log."""
 
     def read_embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
         """Return the vectors that callers stored with messages, by message id, as little-endian float32 values."""

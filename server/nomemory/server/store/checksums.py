@@ -10,7 +10,7 @@ _BITS_32: Final = 0xFFFF_FFFF
 _CACHED_USERS: Final = 4096
 
 
-def checksum(user_id: str, sequence: int, wire: bytes) -> int:
+def compute_checksum(user_id: str, sequence: int, wire: bytes) -> int:
     """Return the CRC-32 of a message version, which covers its user id, sequence and encoded message."""
     return crc32(wire, (compute_initial_crc(user_id) + sequence) & _BITS_32)
 

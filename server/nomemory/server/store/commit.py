@@ -18,7 +18,7 @@ from nomemory.server.message import Message
 from nomemory.server.message_ids import IdAllocator, message_id_of
 from nomemory.server.metadata_hashes import entry_hash_bytes, retraction_key
 from nomemory.server.store.buckets import compute_bucket
-from nomemory.server.store.checksums import checksum
+from nomemory.server.store.checksums import compute_checksum
 from nomemory.server.store.results import DeletionReceipt, OnConflict, WriteOutcome, WriteReceipt
 from nomemory.server.store.tables import METADATA, REMOVALS, REQUESTS, USERS, VECTORS, Row, Table
 from nomemory.server.store.versions import BucketState, MessageVersion, StoredRequest
@@ -185,7 +185,7 @@ class CommitPlan:
     def build_message_rows(self) -> Iterator[tuple[Message, Row]]:
         """Yield each message to store with its row."""
         for m, encoded, sequence in self._planned_writes.values():
-            crc = checksum(m.user_id, sequence, encoded)
+            crc = compute_checksum(m.user_id, sequence, encoded)
             yield (
                 m,
                 (

@@ -18,7 +18,7 @@ from nomemory.server.store.position import Checkpoint, LogPosition
 
 
 class LogLostError(StartupError):
-    """The message log has lost changes. The message states how many changes are lost and what to do."""
+    """The message log has lost changes. The error message states how many changes are lost and what to do."""
 
 
 class LogFollower(NamedTuple):

@@ -12,7 +12,7 @@ from zlib import crc32
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import LoggedMessage
 from nomemory.server.store.change_feed import ChangeRef
-from nomemory.server.store.checksums import Row, checksum, compute_initial_crc
+from nomemory.server.store.checksums import Row, compute_checksum, compute_initial_crc
 from nomemory.server.wire import append_retracted_by
 
 _RETRY_AFTER_S: Final = 1.0
@@ -93,7 +93,7 @@ class DamageRegistry:
         start = compute_initial_crc(user_id)
         if tuple(map(crc32, wires, [start + sequence for sequence in sequences])) == checksums:
             return list(map(append_retracted_by, wires, retracting_ids)) if any(retracting_ids) else list(wires)
-        damaged = [sequence for wire, sequence, crc, _ in rows if checksum(user_id, sequence, wire) != crc]
+        damaged = [sequence for wire, sequence, crc, _ in rows if compute_checksum(user_id, sequence, wire) != crc]
         raise next(iter([self.report_damaged_message(user_id, sequence) for sequence in damaged]))
 
     def verify_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
@@ -111,7 +111,7 @@ class DamageRegistry:
         """
         sound, damaged = list[LoggedMessage](), list[ChangeRef]()
         for user_id, message_id, ts_us, wire, sequence, crc in rows:
-            if checksum(user_id, sequence, wire) == crc:
+            if compute_checksum(user_id, sequence, wire) == crc:
                 sound.append(LoggedMessage(user_id, message_id, ts_us, sequence, wire))
             else:
                 self.report_damaged_message(user_id, sequence)

@@ -1,4 +1,4 @@
-"""The register of erasures: which users and messages have been deleted, without their ids.
+"""The register of erasures records which users and messages have been deleted, without storing their ids.
 
 A backup that is older than an erasure still contains the deleted messages. A restore therefore keeps the register and
 applies it to the restored log. The register is a table of the message log, written in the transaction of the deletion.
@@ -32,11 +32,11 @@ _OUTER_PAD: Final = 0x5C
 
 
 class RegisterError(Exception):
-    """A register of erasures cannot be read or applied. The message states the reason and what to do."""
+    """A register of erasures cannot be read or applied. The error message states the reason and what to do."""
 
 
 class ErasureEntry(NamedTuple):
-    """An entry of the register of erasures. Repeated erasures of the same id share one entry, for the latest of them.
+    """An entry of the register of erasures. Only the latest erasure of an id has an entry.
 
     Attributes:
         digest: the HMAC of the user id, or of the user id and the message id.

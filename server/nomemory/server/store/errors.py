@@ -6,7 +6,7 @@ from nomemory.server.runtime.startup_errors import StartupError
 
 
 class LogUnusableError(StartupError):
-    """The message log cannot be opened. The message states the cause and what to do."""
+    """The message log cannot be opened. The error message states the cause and what to do."""
 
 
 class LogVersionError(StartupError):

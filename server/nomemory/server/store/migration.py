@@ -24,7 +24,7 @@ from nomemory.server.indexing.vector.backlog_migration import split_backlogs_int
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.buckets import compute_bucket
-from nomemory.server.store.checksums import checksum
+from nomemory.server.store.checksums import compute_checksum
 from nomemory.server.store.erasure_register import EpochStart, ErasureEntry
 from nomemory.server.store.position import LogIdentity, LogPosition
 from nomemory.server.store.postgres.connections import Database
@@ -74,7 +74,7 @@ ReportProgress = Callable[[int, int], None]
 
 
 class MigrationError(Exception):
-    """The message log cannot be migrated. The message states the reason and what to do."""
+    """The message log cannot be migrated. The error message states the reason and what to do."""
 
 
 @dataclass(slots=True)
@@ -249,4 +249,4 @@ class _Migration:
 
 def _is_intact(message: Row) -> bool:
     user_id, _, _, sequence, _, _, wire_bytes, _, expected = message
-    return checksum(user_id, sequence, wire_bytes) == int(expected)
+    return compute_checksum(user_id, sequence, wire_bytes) == int(expected)

@@ -17,7 +17,7 @@ class LogIdentity(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The id and the epoch as one string."""
+        """The id and the epoch of the log as one string."""
         return f"{self.log_id}{self.epoch}"
 
 

@@ -21,7 +21,7 @@ class WriteOutcome(Enum):
 
 
 class OnConflict(Enum):
-    """How a write handles a message whose id exists with other content."""
+    """The policy of a write for a message whose id exists with other content."""
 
     REFUSE = "refuse"
     """Reject the whole batch."""
@@ -33,7 +33,7 @@ class OnConflict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WriteReceipt:
-    """The result of writing a batch: the outcome and id of each message, and a sequence that includes all of them."""
+    """The result of writing a batch: the outcome and id of each message, and a sequence that covers the batch."""
 
     outcomes: tuple[WriteOutcome, ...]
     sequence: int

@@ -144,7 +144,7 @@ def collect_request_keys(jobs: Iterable[AnyPlannedJob]) -> set[RequestKey]:
 
 
 def collect_message_keys(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
-    """Return the keys of the messages to look up for jobs. The plan must have the previous requests."""
+    """Return the keys of the messages to look up for jobs, given a plan that has their previous requests."""
     keys = set[Key]()
     for job in jobs:
         keys |= {key for key in job.keys if key[1]} | plan.find_assigned_keys(job.request_id, job.keys)

@@ -39,12 +39,12 @@ class FollowLog:
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """Request to read new changes of the log without waiting for the next poll. The process does not reply."""
+    """Request to read new changes of the log without waiting for the next poll; the process does not reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class EraseDeleted:
-    """Request to erase deleted messages from the index files. The process replies None after the erasure."""
+    """Request to erase deleted messages from the index files; the process replies None after the erasure."""
 
 
 EXPECTED_FAILURES: Final = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)

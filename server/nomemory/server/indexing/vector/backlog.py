@@ -167,8 +167,8 @@ class Backlog(BacklogReader):
     A backlog file has one writer and any number of `BacklogReader`s. Methods may be called from any thread, but not
     concurrently. Do not use a backlog from an event loop, because commits may wait for the disk.
 
-    A power failure may lose the latest commits, and a damaged file is replaced by an empty one. The indexer then
-    indexes some messages again.
+    A power failure may lose the latest commits, and a damaged file is replaced by an empty one. After either failure,
+    the indexer indexes some messages again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -236,7 +236,7 @@ class Backlog(BacklogReader):
         )
 
     def delete_applied_rows(self) -> None:
-        """Delete the rows of indexed messages. The index must have been flushed after their points were stored."""
+        """Delete the rows of indexed messages, whose points the index must have flushed to disk."""
         with self._begin_transaction():
             self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
 

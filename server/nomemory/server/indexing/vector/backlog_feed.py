@@ -164,6 +164,6 @@ class BacklogFeed:
     def _is_new(self, item: PendingMessage, version: LoggedMessage) -> bool:
         """Return whether the index certainly has no points of the message.
 
-        This is certain only if the single change of the message happened in this run and stored the current version.
+        The result is true only if the single change of the message happened in this run and stored the current version.
         """
         return item.is_single and item.latest == version.sequence > self._stored_before

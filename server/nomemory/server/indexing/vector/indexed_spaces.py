@@ -18,7 +18,7 @@ class IndexedSpace:
     """A vector space with its index and indexing job.
 
     Attributes:
-        space: the interface that reads use.
+        space: the interface of the vector space for reads.
         job_fault: returns the recent error of the indexing job, or None if the job is healthy.
         components: names of the components of the space in reported faults.
         failing_s: returns for how many seconds the embedding of queries has failed.

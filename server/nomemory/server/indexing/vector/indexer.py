@@ -287,7 +287,7 @@ class VectorIndexer:
             self._leader.stop()  # after the last write
 
     async def _index_batch(self) -> bool:
-        """Index one batch of pending messages. Return False if there are none, or another server is the leader."""
+        """Index one batch of pending messages; return False if there was no batch to index."""
         self._should_interrupt = False
         self._term = self._leader.terms if self._leader is not None else 0
         if not self._may_write():

@@ -65,7 +65,7 @@ class IndexingLeader:
         self._progressed.set()
 
     def stop(self) -> None:
-        """Publish the indexing progress and end `run`. Call this after the last write to the index."""
+        """Publish the indexing progress after the last write to the index, and end `run`."""
         self._stopping.set()
         self._progressed.set()
 

@@ -176,10 +176,7 @@ class PostgresLeaderLock:
             self._open = None
 
     async def release(self) -> None:
-        """Release the lock, and record that this server no longer uses the index.
-
-        Call this after the last write to the index.
-        """
+        """Release the lock after the last write to the index, and record that this server no longer uses the index."""
         if self._open is not None:
             with suppress(*ERRORS):
                 await self._open.execute(number_placeholders(_RELEASE), self._collection, self._name)

@@ -39,8 +39,8 @@ _MAX_FAILURES: Final = 3
 class IndexMaintenance:
     """Reconciles the vector index with the log, requeues missing messages, and verifies the result.
 
-    If the index is still inconsistent or its engine fails repeatedly, the index is rebuilt, unless several servers
-    share it.
+    An index that is still inconsistent or whose engine fails repeatedly is rebuilt, unless several servers share the
+    index.
 
     Attributes:
         in_store_thread: runs a job in the thread that owns the backlog and the change feed.
@@ -60,7 +60,7 @@ class IndexMaintenance:
     _checked: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def check_for_loss(self) -> None:
-        """Check whether the index has lost all points. Call this before any points are stored.
+        """Check whether the index has lost all points, before any points are stored.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, the engine is unavailable.

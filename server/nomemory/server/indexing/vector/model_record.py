@@ -44,8 +44,8 @@ class ModelRecord:
     def restore_settings(self, settings: Settings) -> Settings:
         """Return the current settings, with the model replaced by the recorded one.
 
-        The API key is NOMEMORY_PREVIOUS_EMBEDDING_API_KEY if it is set. Otherwise, the current key is kept if the
-        endpoint is unchanged.
+        The API key is NOMEMORY_PREVIOUS_EMBEDDING_API_KEY if it is set, otherwise the current key if the endpoint is
+        unchanged.
 
         Raises:
             ValidationError: the recorded settings are no longer valid.

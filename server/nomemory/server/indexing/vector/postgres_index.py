@@ -115,7 +115,7 @@ class PostgresSharedIndex:
                 return await read_checkpoint(connection, self._collection)
 
     async def delete_unused_state(self) -> bool:
-        """Delete the state of the index if no server has used the index recently. Return whether it was deleted."""
+        """Delete the state of the index unless a server has used the index recently; return whether it was deleted."""
         with translate_errors("written"):
             async with self._pool.connection() as connection, connection.transaction():
                 if not await connection.fetchval(number_placeholders(_LOCK), self._collection):

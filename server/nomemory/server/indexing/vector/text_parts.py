@@ -12,8 +12,7 @@ _PHRASE_END = re.compile(r"[，、,：:]|\s+")
 def split_text(text: str, max_chars: int, max_parts: int) -> list[str]:
     """Split a text into at most `max_parts` parts of at most `max_chars` characters, preferably at sentence ends.
 
-    The parts have about equal lengths. They cover the text in order, except white space and the text after the last
-    part.
+    The parts have about equal lengths, and cover the text in order except white space and the text after the last part.
     """
     parts: list[str] = []
     for part in _split_at_boundaries(text, max_chars):

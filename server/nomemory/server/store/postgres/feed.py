@@ -30,7 +30,10 @@ Row = Any
 
 
 class DatabaseUnavailableError(ConnectionError):
-    """The database is unavailable, so the read can be retried. The message is the SQLSTATE or the type of the error."""
+    """The database is unavailable, so the read can be retried.
+
+    The error message is the SQLSTATE or the type of the database error.
+    """
 
 
 class LoopThread:
@@ -221,7 +224,7 @@ class PostgresChangeFeed:
         return {message.sequence: message for message in sound}
 
     def find_deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
-        """Return the versions that are not in the log, of those with the specified sequences."""
+        """Return the versions with the specified sequences that are no longer in the log."""
         rows = self._connection.fetch(_GONE, list(sequences))
         return [
             DeletedVersion(sequence, None if removal[0] is None else ChangeRef(*removal)) for sequence, *removal in rows

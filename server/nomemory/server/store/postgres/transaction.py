@@ -104,7 +104,7 @@ class PostgresTransaction:
         return ErasureReceipt(deleted, sequence, was_known)
 
     async def erase_up_to(self, user_id: str, sequence: int) -> int:
-        """Delete the messages of a user up to a sequence, and return their number. The register is not changed."""
+        """Delete the messages of a user up to a sequence without registering the erasure; return their number."""
         await self._lock_buckets([user_id], 1)
         removed = await self._remove_where(user_id, [build_user_clause(user_id), Clause("sequence <= ?", (sequence,))])
         if removed:
@@ -114,7 +114,7 @@ class PostgresTransaction:
     async def delete_up_to(self, sequences: Mapping[Key, int]) -> int:
         """Delete messages whose version is not later than a sequence, and return their number.
 
-        The register is not changed.
+        The register of erasures is not changed.
         """
         await self._lock_buckets({user_id for user_id, _ in sequences}, 2 * len(sequences))
         await self._look_up_messages(sorted(sequences))

@@ -114,7 +114,7 @@ class SqliteChangeFeed:
         return {message.sequence: message for message in sound}
 
     def find_deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
-        """Return the versions that are not in the log, of those with the specified sequences."""
+        """Return the versions with the specified sequences that are no longer in the log."""
         rows = self._rows.connection.execute(_GONE, (orjson.dumps(list(sequences)),))
         return [
             DeletedVersion(sequence, None if removal[0] is None else ChangeRef(*removal)) for sequence, *removal in rows

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from nomemory.server.runtime.structured_logs import get_logger
-from nomemory.server.store.checksums import checksum
+from nomemory.server.store.checksums import compute_checksum
 from nomemory.server.store.damage import DamagedMessage, DamageRegistry
 from nomemory.server.store.sqlite.schema import open_read_only_log, write_transaction
 
@@ -56,7 +56,7 @@ def _check_messages(connection: sqlite3.Connection, damaged: list[DamagedMessage
     after: tuple[object, ...] = _FIRST
     while rows := connection.execute(_NEXT, (*after, _ROWS_MAX)).fetchall():
         for user_id, _, _, sequence, wire, crc in rows:
-            if checksum(user_id, sequence, wire) != crc:
+            if compute_checksum(user_id, sequence, wire) != crc:
                 damaged.append(DamagedMessage(user_id, sequence))
         after = rows[-1][:3]
         if not pause():

@@ -26,7 +26,7 @@ class SqliteRowThreads:
         return await self._threads.run(self._run_in_thread, read)
 
     def close(self) -> None:
-        """Close all connections, while no function is running."""
+        """Close all connections; no function may be running."""
         for rows in self._opened:
             rows.close()
 

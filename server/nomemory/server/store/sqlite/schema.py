@@ -24,7 +24,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from nomemory.server.store.checksums import checksum
+from nomemory.server.store.checksums import compute_checksum
 from nomemory.server.store.errors import LogUnusableError, LogVersionError
 from nomemory.server.store.position import LogIdentity, LogPosition
 from nomemory.server.store.protocol import LogMigratedError
@@ -325,7 +325,7 @@ def _create_schema(connection: sqlite3.Connection) -> None:
     if version == SCHEMA_VERSION:
         return
     _refuse_unknown_version(version)
-    connection.create_function("message_checksum", 3, checksum, deterministic=True)
+    connection.create_function("message_checksum", 3, compute_checksum, deterministic=True)
     with write_transaction(connection):
         if version == 0:  # an empty file
             _execute_all(connection, _SCHEMA)

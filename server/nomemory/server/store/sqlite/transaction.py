@@ -121,7 +121,7 @@ class TransactionStep:
         return ErasureReceipt(deleted, sequence, was_known)
 
     def erase_up_to(self, user_id: str, sequence: int) -> int:
-        """Delete the messages of a user up to a sequence, and return their number. The register is not changed."""
+        """Delete the messages of a user up to a sequence without registering the erasure; return their number."""
         removed = self._remove_where(user_id, Clause("user_id=? AND seq<=?", (user_id, sequence)))
         if removed:
             self._connection.execute(_DELETE_REQUESTS, (user_id,))
@@ -130,7 +130,7 @@ class TransactionStep:
     def delete_up_to(self, sequences: Mapping[Key, int]) -> int:
         """Delete messages whose version is not later than a sequence, and return their number.
 
-        The register is not changed.
+        The register of erasures is not changed.
         """
         self._look_up_messages(sequences)
         return self._plan.remove_versions_up_to(sequences)
