@@ -67,7 +67,7 @@ def read_sets(folder: Path, names: Collection[str] = ()) -> list[LabeledSet]:
         LabeledDataError: a set or a questions file is missing, or a line is invalid.
         OSError: a file cannot be read.
     """
-    paths = {_set_name(path): path for path in sorted(folder.glob(f"*{_MESSAGES}"))}
+    paths = {_parse_set_name(path): path for path in sorted(folder.glob(f"*{_MESSAGES}"))}
     missing = sorted(set(names) - paths.keys())
     if missing or not paths:
         raise LabeledDataError([f"{folder}: {name}.{_MESSAGES} is missing" for name in missing or ["*"]])
@@ -108,7 +108,7 @@ def _add_conversations(questions: Iterable[Question], accepted: Iterable[Accepte
         yield replace(question, conversations=conversations.get(question.user_id, {}))
 
 
-def _set_name(path: Path) -> str:
+def _parse_set_name(path: Path) -> str:
     return path.name.removesuffix(_MESSAGES).rstrip(".") or path.resolve().parent.name
 
 
@@ -144,7 +144,7 @@ def import_messages(client: Client, path: Path, messages: Sequence[AcceptedMessa
     upload = MessageUploader(
         client.import_messages, lambda rejected, reasons: errors.append(format_line_error(path, rejected, reasons))
     )
-    for _ in upload.send_all(messages):
+    for _ in upload.send_messages(messages):
         pass
     if errors:
         raise LabeledDataError(errors)
@@ -171,7 +171,7 @@ def make_off_topic_questions(questions: Sequence[Question]) -> list[Question]:
     """
     labeled = [question for question in questions if question.verdict]
     latest = {item.user_id: item.now for item in labeled}
-    moved = [(item, _next_user(item, labeled)) for item in labeled]
+    moved = [(item, _choose_next_user(item, labeled)) for item in labeled]
     return [
         replace(
             item, user_id=other, now=latest[other], evidence=frozenset(), needed_facts=(), outdated_evidence=frozenset()
@@ -181,7 +181,7 @@ def make_off_topic_questions(questions: Sequence[Question]) -> list[Question]:
     ]
 
 
-def _next_user(question: Question, questions: Sequence[Question]) -> str | None:
+def _choose_next_user(question: Question, questions: Sequence[Question]) -> str | None:
     users = sorted({item.user_id for item in questions if item.language == question.language})
     if len(users) == 1:
         return None

@@ -238,7 +238,7 @@ def test_the_terminal_says_how_many_were_rejected_why_and_where(import_: Import,
 def test_reasons_without_end_are_counted_together() -> None:
     upload = MessageUploader(lambda _: ingest_service_pb2.ImportMessagesResponse(), lambda *_: None)
     refused = [RejectedRecord(SourceLocation("line", number), "", (f"reason {number}",)) for number in range(1, 31)]
-    assert list(upload.send_all(refused))
+    assert list(upload.send_messages(refused))
     assert (
         len(upload.rejection_groups),
         upload.rejection_groups[OTHER_REASONS].count,

@@ -12,7 +12,7 @@ from nomemory.recall.model.evidence import (
     RetrievedMessages,
     SearchFindings,
 )
-from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement, Section
+from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, DraftView, Section
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.sufficiency import Sufficiency
 
@@ -46,7 +46,7 @@ def findings(
     return SearchFindings(tuple(evidence), retrieval, tuple(relations), estimate)
 
 
-def quoting(*messages: RetrievedMessage) -> Draft:
+def quoting(*messages: RetrievedMessage) -> DraftView:
     """Draft statements that quote whole messages."""
     cited = ((message.content, (DraftCitation(message.message_id, message.content),)) for message in messages)
-    return Draft(tuple(DraftStatement(Section.PROFILE, *item) for item in cited))
+    return DraftView(tuple(DraftStatement(Section.PROFILE, *item) for item in cited))

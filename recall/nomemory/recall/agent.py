@@ -14,7 +14,7 @@ from nomemory.recall.grounding.conclusion import verify_draft
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Evidence, SearchFindings
-from nomemory.recall.model.memory_view import Draft, Verdict, VerifiedView
+from nomemory.recall.model.memory_view import DraftView, Verdict, VerifiedView
 from nomemory.recall.model.model_reading import ModelFailure, ModelFailureKind, ModelReading
 from nomemory.recall.model.note import Note, NoteKind, create_note
 from nomemory.recall.model.question import Question
@@ -79,7 +79,7 @@ class RecallAgent:
             IndexLaggingError: the indexes did not reach the write token in time.
         """
         search = SearchSession(self._tools, question, skill, self._budget, on_step)
-        stop_reason = await self._search(search)
+        stop_reason = await self._run_search_phase(search)
         self._tools.check_reachable()
         await search.read_corrections()
         draft = await self._read_with_model(self._model, search, question, skill) if self._model else None
@@ -93,7 +93,7 @@ class RecallAgent:
             )
         return self._build_result(search, stop_reason, synthesis, skill)
 
-    async def _search(self, search: SearchSession) -> StopReason:
+    async def _run_search_phase(self, search: SearchSession) -> StopReason:
         if self._fallback_planner:
             await search.rank_question()
         for iteration in range(1, self._budget.iterations + 1):
@@ -129,7 +129,7 @@ class RecallAgent:
 
     async def _read_with_model(
         self, model: ChatModel, search: SearchSession, question: Question, skill: Skill
-    ) -> Draft | None:
+    ) -> DraftView | None:
         """Return the chat model's draft; None if the model fails or the messages support none of its statements."""
         reader = MessageReader(model, search, self._budget)
         self._answered_by = reader.name
@@ -149,7 +149,7 @@ class RecallAgent:
         self._answered_by = f"{reader.name}→{self._planner.name}"
         return None
 
-    async def _draft_quotations(self, search: SearchSession, question: Question, skill: Skill) -> Draft:
+    async def _draft_quotations(self, search: SearchSession, question: Question, skill: Skill) -> DraftView:
         """Return a draft that quotes the best evidence."""
         findings = search.collect_findings()
         best = replace(findings, evidence=findings.evidence[: self._budget.evidence_messages])

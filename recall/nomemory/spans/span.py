@@ -46,7 +46,7 @@ class TracedCall:
     shows_content: bool
     is_over: bool = False
 
-    def end(self, *, failed: bool) -> None:
+    def end_span(self, *, failed: bool) -> None:
         """End the root span, unless it has already ended."""
         if self.is_over:
             return

@@ -74,11 +74,11 @@ def _year_reader(years: int) -> _DateReader:
 
 
 def _week_reader(weeks: int) -> _DateReader:
-    def read(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
+    def read_week(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
         monday = sent - timedelta(days=sent.weekday()) + timedelta(days=_WEEK * weeks)
         return (_to_partial_date(monday + timedelta(days=weekday)) for weekday in range(_WEEK))
 
-    return read
+    return read_week
 
 
 def _read_weekend(_: re.Match[str], sent: date) -> Iterator[PartialDate]:

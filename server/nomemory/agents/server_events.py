@@ -33,7 +33,7 @@ def answer_event(raw: bytes, agent: str, user: str, address: str, identity: Clie
     if event.name == PROMPT_EVENT:
         return asyncio.run(_search_related_messages(event, address, identity))
     with Client(address, import_timeout=_TIMEOUT_S, **identity) as client:
-        for _ in MessageUploader(client.import_messages, log_rejected).send_all(parse_plugin_messages(event)):
+        for _ in MessageUploader(client.import_messages, log_rejected).send_messages(parse_plugin_messages(event)):
             pass
     return ""
 

@@ -129,7 +129,7 @@ class TranscriptSync:
 
     def _write_messages(self, items: Iterator[ParseResult]) -> None:
         upload = MessageUploader(self._client.import_messages, log_rejected)
-        for _ in upload.send_all(items):
+        for _ in upload.send_messages(items):
             pass
 
 

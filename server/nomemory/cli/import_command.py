@@ -176,7 +176,7 @@ def _run_import(
     label = "standard input" if source.name == STDIN else Path(source.name).name
     try:
         with show_progress(stderr_console(), label, "messages") as update:
-            for counts in upload.send_all(items):
+            for counts in upload.send_messages(items):
                 update(counts.sent, source.consumed, len(source.content))
     except NoMemoryError:
         stopped = f"Stopped in {source.name} after {upload.counts.sent:,} messages."

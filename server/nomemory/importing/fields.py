@@ -102,7 +102,7 @@ class JsonFields:
 
     def get_text(self, key: str, *, required: bool = False) -> str:
         """Return the value of a string field; empty if the field is missing or null."""
-        value = self._get(key)
+        value = self._get_field(key)
         if isinstance(value, str) and (value or not required):
             return value
         if value is not None and not isinstance(value, str):
@@ -113,7 +113,7 @@ class JsonFields:
 
     def get_strings(self, key: str) -> list[str]:
         """Return the value of a field that is a list of strings; empty if the field is missing or null."""
-        value = self._get(key)
+        value = self._get_field(key)
         if value is None:
             return []
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -124,7 +124,7 @@ class JsonFields:
     def get_time(self, *keys: str, required: bool = False) -> datetime | None:
         """Return the time in the first field that is set; None if no field is set or its value is invalid."""
         for key in keys:
-            value = self._get(key)
+            value = self._get_field(key)
             if value is None:
                 continue
             try:
@@ -138,7 +138,7 @@ class JsonFields:
 
     def get_metadata(self, key: str) -> dict[str, str]:
         """Return the value of an object field as metadata. Values in the object become text, and nulls are dropped."""
-        value = self._get(key)
+        value = self._get_field(key)
         if value is None:
             return {}
         if not isinstance(value, dict):
@@ -154,7 +154,7 @@ class JsonFields:
         """Return the names of the fields that have not been read."""
         return tuple(sorted(self.value.keys() - self._read))
 
-    def _get(self, key: str) -> object:
+    def _get_field(self, key: str) -> object:
         self._read.add(key)
         return self.value.get(key)
 

@@ -63,12 +63,12 @@ class RejectsFile:
         try:
             file: TextIO = self._path.open("w", encoding="utf-8", errors="backslashreplace")
         except OSError:
-            file = _create_temporary(self._path.name)
+            file = _create_temporary_file(self._path.name)
         self.written = Path(file.name)
         return file
 
 
-def _create_temporary(name: str) -> TextIO:
+def _create_temporary_file(name: str) -> TextIO:
     descriptor, path = tempfile.mkstemp(prefix=f"{name.removesuffix(_SUFFIX)}.", suffix=_SUFFIX)
     os.close(descriptor)
     return Path(path).open("w", encoding="utf-8", errors="backslashreplace")

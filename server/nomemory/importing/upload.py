@@ -89,7 +89,7 @@ class MessageUploader:
         self.rejection_groups: dict[str, RejectionGroup] = {}
         self.write_token = ""
 
-    def send_all(self, items: Iterable[ParseResult]) -> Iterator[ImportCounts]:
+    def send_messages(self, items: Iterable[ParseResult]) -> Iterator[ImportCounts]:
         """Send all accepted messages. Yield the counts after each stream."""
         rest = iter(items)
         while chunk := list(itertools.islice(rest, STREAM_MESSAGES)):

@@ -183,11 +183,11 @@ def _find_date_order(lines: Iterable[_ChatLine]) -> tuple[int, int, int] | None:
     parsed_lines = list(lines)
     if parsed_lines and parsed_lines[0].four_digits_first:
         return (0, 1, 2)
-    candidates = [order for order in ((2, 1, 0), (2, 0, 1)) if _is_ascending(parsed_lines, order)]
+    candidates = [order for order in ((2, 1, 0), (2, 0, 1)) if _are_dates_ascending(parsed_lines, order)]
     return candidates[0] if len(candidates) == 1 else None
 
 
-def _is_ascending(lines: list[_ChatLine], order: tuple[int, int, int]) -> bool:
+def _are_dates_ascending(lines: list[_ChatLine], order: tuple[int, int, int]) -> bool:
     try:
         dates = [_to_datetime(line, order) for line in lines]
     except ValueError:

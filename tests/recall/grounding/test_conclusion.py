@@ -13,10 +13,10 @@ from nomemory.recall.grounding.conclusion import verify_draft
 from nomemory.recall.model.evidence import MessageRelation, RetrievedMessage
 from nomemory.recall.model.memory_view import (
     Attribution,
-    Draft,
     DraftCitation,
     DraftConflict,
     DraftStatement,
+    DraftView,
     Section,
     Verdict,
     VerifiedView,
@@ -151,7 +151,7 @@ def test_a_statement_of_both_the_old_and_the_new_is_not_superseded() -> None:
     )
     evidence_findings = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
     (statement,) = verify_draft(
-        new_question("Where is my workshop?"), Draft((both,)), evidence_findings
+        new_question("Where is my workshop?"), DraftView((both,)), evidence_findings
     ).view.statements()
     assert len(statement.citations) == 2
     assert statement.superseded_by == ""
@@ -165,7 +165,7 @@ def test_the_view_is_empty_where_the_evidence_is_insufficient() -> None:
 
 
 def test_without_drafts_nothing_is_cited_and_it_says_so() -> None:
-    synthesis = verify_draft(new_question("Anything?"), Draft(), findings(()))
+    synthesis = verify_draft(new_question("Anything?"), DraftView(), findings(()))
     assert synthesis.verdict is Verdict.INSUFFICIENT
     assert [note.text for note in synthesis.notes] == ["no statement has a valid citation"]
 

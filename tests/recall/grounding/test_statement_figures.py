@@ -14,7 +14,7 @@ from nomemory.recall.grounding.computation import verify_equation
 from nomemory.recall.grounding.conclusion import verify_draft
 from nomemory.recall.grounding.statement_figures import FigureChecker
 from nomemory.recall.model.evidence import RetrievedMessage, RetrievedMessages
-from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement, Section, Verdict
+from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, DraftView, Section, Verdict
 from nomemory.recall.model.note import NoteKind
 from nomemory.recall.model.question import Role
 
@@ -163,6 +163,6 @@ def test_a_draft_that_quotes_is_not_checked_and_one_that_is_composed_is() -> Non
     message = RetrievedMessage("m0", SENT, Role.USER, "the deposit is £200")
     statement = DraftStatement(Section.PROFILE, "It is £2000", (DraftCitation("m0", "deposit is £200"),))
     for composed, text in ((False, "It is £2000"), (True, "deposit is £200")):
-        draft = Draft((statement,), Verdict.SUPPORTED, is_model_written=composed)
+        draft = DraftView((statement,), Verdict.SUPPORTED, is_model_written=composed)
         synthesis = verify_draft(new_question("How much?"), draft, findings(ranking(message)))
         assert [item.text for item in synthesis.view.statements()] == [text]

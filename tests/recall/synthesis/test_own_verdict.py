@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from nomemory.recall.grounding.conclusion import verify_draft
 from nomemory.recall.model.evidence import Evidence, RetrievedMessage, RetrievedMessages, SearchFindings
 from nomemory.recall.model.memory_view import (
-    Draft,
     DraftCitation,
     DraftConflict,
     DraftStatement,
+    DraftView,
     Section,
     Verdict,
     VerifiedView,
@@ -34,7 +34,7 @@ INVENTED = DraftStatement(Section.PROFILE, "is a pirate", (DraftCitation("m1", "
 BOTH = DraftConflict(DraftCitation("m2", "spicy hotpot"), DraftCitation("m1", "never eat"))
 
 
-def concluded(draft: Draft, likely: Sufficiency = LIKELY) -> VerifiedView:
+def concluded(draft: DraftView, likely: Sufficiency = LIKELY) -> VerifiedView:
     retrieval = RetrievedMessages()
     retrieval.add_messages(
         RetrievedMessage(message_id, NOW - timedelta(days=9 - index), Role.USER, content)
@@ -47,7 +47,7 @@ def concluded(draft: Draft, likely: Sufficiency = LIKELY) -> VerifiedView:
 @pytest.mark.parametrize("verdict", [Verdict.SUPPORTED, Verdict.INSUFFICIENT])
 @pytest.mark.parametrize("likely", [LIKELY, UNLIKELY])
 def test_a_verdict_that_fits_stands_and_the_view_fits_it(verdict: Verdict, likely: Sufficiency) -> None:
-    synthesis = concluded(Draft((NEVER,), verdict), likely)
+    synthesis = concluded(DraftView((NEVER,), verdict), likely)
     assert synthesis.verdict is verdict
     stated = [NEVER.text] if verdict is Verdict.SUPPORTED else []
     assert [statement.text for statement in synthesis.view.statements()] == stated
@@ -55,11 +55,11 @@ def test_a_verdict_that_fits_stands_and_the_view_fits_it(verdict: Verdict, likel
 
 @pytest.mark.parametrize(("likely", "verdict"), [(LIKELY, Verdict.SUPPORTED), (UNLIKELY, Verdict.INSUFFICIENT)])
 def test_without_a_verdict_the_rules_decide(likely: Sufficiency, verdict: Verdict) -> None:
-    assert concluded(Draft((NEVER,)), likely).verdict is verdict
+    assert concluded(DraftView((NEVER,)), likely).verdict is verdict
 
 
 def test_support_without_a_statement_that_holds_is_corrected() -> None:
-    synthesis = concluded(Draft((INVENTED,), Verdict.SUPPORTED))
+    synthesis = concluded(DraftView((INVENTED,), Verdict.SUPPORTED))
     assert synthesis.verdict is Verdict.INSUFFICIENT
     texts = [note.text for note in synthesis.notes]
     assert "the verdict supported of the model was inconsistent; the rules decided the verdict" in texts
@@ -67,7 +67,7 @@ def test_support_without_a_statement_that_holds_is_corrected() -> None:
 
 @pytest.mark.parametrize(("likely", "verdict"), [(LIKELY, Verdict.SUPPORTED), (UNLIKELY, Verdict.INSUFFICIENT)])
 def test_a_contradiction_without_two_sides_is_corrected(likely: Sufficiency, verdict: Verdict) -> None:
-    synthesis = concluded(Draft((NEVER, LOVED), Verdict.CONFLICTING), likely)
+    synthesis = concluded(DraftView((NEVER, LOVED), Verdict.CONFLICTING), likely)
     assert synthesis.verdict is verdict
     assert not synthesis.conflicts
 
@@ -83,7 +83,7 @@ def test_a_contradiction_without_two_sides_is_corrected(likely: Sufficiency, ver
 def test_two_cited_statements_of_the_view_contradict_each_other(
     model_verdict: Verdict | None, pair: DraftConflict
 ) -> None:
-    synthesis = concluded(Draft((LOVED, NEVER), model_verdict, (pair, pair)))
+    synthesis = concluded(DraftView((LOVED, NEVER), model_verdict, (pair, pair)))
     (conflict,) = synthesis.conflicts
     assert synthesis.verdict is Verdict.CONFLICTING
     assert (conflict.earlier.text, conflict.later.text) == (NEVER.text, LOVED.text)
@@ -101,14 +101,14 @@ def test_two_cited_statements_of_the_view_contradict_each_other(
     ids=["words never said", "not in the view", "never found", "one message"],
 )
 def test_a_conflict_between_things_that_do_not_stand_is_struck(pair: DraftConflict) -> None:
-    synthesis = concluded(Draft((NEVER, LOVED, INVENTED), Verdict.CONFLICTING, (pair,)))
+    synthesis = concluded(DraftView((NEVER, LOVED, INVENTED), Verdict.CONFLICTING, (pair,)))
     assert not synthesis.conflicts
     assert synthesis.verdict is Verdict.SUPPORTED
 
 
 SIDES = st.builds(DraftCitation, st.sampled_from([*CONTENTS, "m9"]), st.sampled_from(["", "spicy", "pirate"]))
 DRAFTS = st.builds(
-    Draft,
+    DraftView,
     st.lists(st.sampled_from([NEVER, LOVED, INVENTED]), max_size=4).map(tuple),
     st.none() | st.sampled_from([Verdict.SUPPORTED, Verdict.CONFLICTING, Verdict.INSUFFICIENT]),
     st.lists(st.builds(DraftConflict, SIDES, SIDES), max_size=4).map(tuple),
@@ -116,7 +116,7 @@ DRAFTS = st.builds(
 
 
 @given(DRAFTS, st.sampled_from([LIKELY, UNLIKELY]))
-def test_any_verdict_is_consistent_with_statements_and_conflicts(draft: Draft, likely: Sufficiency) -> None:
+def test_any_verdict_is_consistent_with_statements_and_conflicts(draft: DraftView, likely: Sufficiency) -> None:
     synthesis = concluded(draft, likely)
     stated = synthesis.view.statements()
     assert all(

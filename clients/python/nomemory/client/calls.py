@@ -70,7 +70,7 @@ class ClientMethod(Generic[Options, Reply]):
         @wraps(self.build_request)
         def call_method(*args: Options.args, **options: Options.kwargs) -> Any:  # noqa: ANN401 - what `send` returns
             user_id: Any = options.get("user_id") if self.path.startswith(_RECALL) else None
-            return send(self.build_request(*args, **options), requests.user_metadata(user_id))
+            return send(self.build_request(*args, **options), requests.build_user_metadata(user_id))
 
         return call_method
 

@@ -261,7 +261,7 @@ def server_info() -> server_service_pb2.GetServerInfoRequest:
 def recall(  # noqa: PLR0913 - a parameter for each option
     question: str = "",
     *,
-    user_id: str | None = None,  # noqa: ARG001 - sent as metadata: see `user_metadata`
+    user_id: str | None = None,  # noqa: ARG001 - sent as metadata: see `build_user_metadata`
     since: TimeLike | None = None,
     until: TimeLike | None = None,
     role: RoleName | None = None,
@@ -311,7 +311,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
 def build_context(
     turns: Sequence[Turn] = (),
     *,
-    user_id: str | None = None,  # noqa: ARG001 - sent as metadata: see `user_metadata`
+    user_id: str | None = None,  # noqa: ARG001 - sent as metadata: see `build_user_metadata`
     conversation_id: str = "",
     max_tokens: int = 0,
     now: TimeLike | None = None,
@@ -357,7 +357,7 @@ stream_recall = _build_stream_requests(recall)
 """Run a recall; yield each step and then the result. Closing the iterator cancels the recall."""
 
 
-def user_metadata(user_id: str | None) -> tuple[tuple[str, str | bytes], ...]:
+def build_user_metadata(user_id: str | None) -> tuple[tuple[str, str | bytes], ...]:
     """Return gRPC metadata with the user id of a recall; empty if the user id is None.
 
     gRPC allows only printable ASCII in text metadata, and trims white space. A user id that gRPC would reject or change

@@ -67,7 +67,7 @@ class MemorySession(SessionABC):
         """Return the latest items of the session, oldest first. Without a limit, return all items."""
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
-        return await asyncio.to_thread(self._read_latest, limit)
+        return await asyncio.to_thread(self._read_latest_items, limit)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append items to the session. Either all items are stored or none.
@@ -80,27 +80,27 @@ class MemorySession(SessionABC):
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Delete the latest item of the session and return it; None if the session is empty."""
-        return await asyncio.to_thread(self._delete_latest)
+        return await asyncio.to_thread(self._delete_latest_item)
 
     async def clear_session(self) -> None:
         """Delete all messages of the conversation."""
         await asyncio.to_thread(self._client.delete_matching, self._user_id, conversation_id=self.session_id)
 
-    def _iterate_newest(self, page_size: int) -> Iterator[message_pb2.ChatMessage]:
+    def _iterate_newest_messages(self, page_size: int) -> Iterator[message_pb2.ChatMessage]:
         return self._client.iter_messages(self._user_id, conversation_id=self.session_id, page_size=page_size)
 
-    def _read_latest(self, limit: int | None) -> list[TResponseInputItem]:
+    def _read_latest_items(self, limit: int | None) -> list[TResponseInputItem]:
         if limit is not None and limit <= 0:
             return []
-        newest = islice(self._iterate_newest(min(limit or _PAGE, _PAGE)), limit)
+        newest = islice(self._iterate_newest_messages(min(limit or _PAGE, _PAGE)), limit)
         return [_to_item(message) for message in newest][::-1]
 
     def _write_items(self, items: list[TResponseInputItem]) -> None:
         if items:
             self._client.write([_to_message(item, self._user_id, self.session_id) for item in items])
 
-    def _delete_latest(self) -> TResponseInputItem | None:
-        for latest in self._iterate_newest(1):
+    def _delete_latest_item(self) -> TResponseInputItem | None:
+        for latest in self._iterate_newest_messages(1):
             if self._client.delete(self._user_id, [latest.message_id]).deleted:
                 return _to_item(latest)
         return None

@@ -13,7 +13,7 @@ from markdown_it.token import Token
 from nomemory.recall.authoring.rules import Finding, Rule
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.reading.answer import LOOKUP_TOOLS
-from nomemory.recall.skills.steering.outline import first_line_number, parse_block_tokens
+from nomemory.recall.skills.steering.outline import get_first_line_number, parse_block_tokens
 from nomemory.recall.tools.argument_parsing import InvalidToolCallError, find_unknown_arguments, parse_arguments
 from nomemory.recall.tools.definitions import TOOLS
 from nomemory.recall.tools.identity_guard import is_user_key, remove_user_ids
@@ -31,7 +31,7 @@ def check_calls(file: str, text: str) -> Iterator[Finding]:
     """Check all tool calls in a Markdown text: signatures in backticks, and JSON in fenced code blocks."""
     line = 1
     for token in parse_block_tokens(text):
-        line = first_line_number(token) if token.map else line
+        line = get_first_line_number(token) if token.map else line
         findings = _check_json_block(token) if token.type == "fence" else _check_signatures(token, line)
         yield from (Finding(file, line_number, rule, sentence) for line_number, rule, sentence in findings)
 
@@ -50,16 +50,16 @@ def _check_json_block(fence: Token) -> Iterator[_LineFinding]:
     language, text = fence.info.strip().lower(), fence.content.strip()
     if language not in _JSON_LANGUAGES and (language or not text.startswith(("{", "["))):
         return
-    first = first_line_number(fence) + 1
+    first = get_first_line_number(fence) + 1
     try:
-        for line_number, value in _parse_values(fence.content, first):
+        for line_number, value in _parse_json_values(fence.content, first):
             yield from ((line_number, rule, sentence) for rule, sentence in _check_json_value(value))
     except (ValueError, RecursionError):
         if _NAMES_A_TOOL.search(text):
             yield first, Rule.CALL, "invalid JSON: expected one object, or one object per line"
 
 
-def _parse_values(text: str, first: int) -> list[tuple[int, JsonValue]]:
+def _parse_json_values(text: str, first: int) -> list[tuple[int, JsonValue]]:
     try:
         return [(first, json.loads(text))]
     except ValueError:

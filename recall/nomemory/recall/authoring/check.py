@@ -35,7 +35,7 @@ class SkillReport:
     @property
     def name(self) -> str:
         """The name of the skill's folder."""
-        return _to_absolute(self.path).name
+        return _to_absolute_path(self.path).name
 
     @property
     def error_count(self) -> int:
@@ -53,9 +53,9 @@ def check_skill(folder: Path) -> SkillReport:
 
     If the folder contains no skill, the report says so. No file is executed or changed.
     """
-    absolute = _to_absolute(folder)
+    absolute = _to_absolute_path(folder)
     texts = _read_texts(absolute)
-    findings = [*_find_loading_errors(absolute, texts.get(SKILL_FILE, "")), *_check_structure(texts)]
+    findings = [*_find_loading_errors(absolute, texts.get(SKILL_FILE, "")), *_check_skill_structure(texts)]
     for file, text in texts.items():
         findings += check_calls(file, text)
     return SkillReport(folder, tuple(sorted(set(findings), key=_sort_key)))
@@ -70,7 +70,7 @@ def find_skill_folders(path: Path) -> list[Path]:
     return sorted(file.parent for file in path.glob(f"*/{SKILL_FILE}")) or [path]
 
 
-def _to_absolute(folder: Path) -> Path:
+def _to_absolute_path(folder: Path) -> Path:
     return Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() would follow the links that the loader judges
 
 
@@ -96,16 +96,16 @@ def _find_loading_errors(folder: Path, text: str) -> Iterator[Finding]:
         rule = next(rule for rule in Rule if rule.id == error.code.value)
         yield Finding(error.file, _find_line(rule.id, text), rule, error.reason)
     else:
-        yield from _check_length(skill)
+        yield from _check_skill_length(skill)
 
 
-def _check_length(skill: Skill) -> Iterator[Finding]:
+def _check_skill_length(skill: Skill) -> Iterator[Finding]:
     if len(extract_guidance(skill)) > MAX_GUIDANCE_CHARS:
         sentence = f"the text for a chat model exceeds {MAX_GUIDANCE_CHARS:,} characters: the rest is ignored"
         yield Finding(SKILL_FILE, 0, Rule.LENGTH, sentence)
 
 
-def _check_structure(texts: Mapping[str, str]) -> Iterator[Finding]:
+def _check_skill_structure(texts: Mapping[str, str]) -> Iterator[Finding]:
     """Check the sections of a skill, and their entries for the rule-based planner."""
     text = texts.get(SKILL_FILE, "")
     for key in _find_ignored_keys(text):

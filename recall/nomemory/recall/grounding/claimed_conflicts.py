@@ -34,7 +34,7 @@ def _verify_conflict(
         return None
     if any(all(get_retracting_message_ids(side, retrieval)) for side in (first, second)):
         return None
-    earlier, later = sorted((first, second), key=_earliest_citation_key)
+    earlier, later = sorted((first, second), key=_get_earliest_citation_key)
     return earlier.text, later.text
 
 
@@ -54,6 +54,6 @@ def _find_cited_statement(
     return max(citing, key=lambda candidate: candidate[0])[1] if citing else None
 
 
-def _earliest_citation_key(statement: Statement) -> tuple[float, str]:
+def _get_earliest_citation_key(statement: Statement) -> tuple[float, str]:
     """Return the sort key for the earliest cited message."""
     return min((citation.ts.timestamp(), citation.message_id) for citation in statement.citations)

@@ -28,9 +28,9 @@ from nomemory.recall.model.evidence import RetrievedMessages, SearchFindings
 from nomemory.recall.model.memory_view import (
     Attribution,
     Conflict,
-    Draft,
     DraftCitation,
     DraftStatement,
+    DraftView,
     MemoryView,
     Section,
     Statement,
@@ -44,7 +44,10 @@ from nomemory.text.terms import extract_terms
 
 
 def verify_draft(
-    question: Question, draft: Draft, findings: SearchFindings, thresholds: SufficiencyThresholds = DEFAULT_THRESHOLDS
+    question: Question,
+    draft: DraftView,
+    findings: SearchFindings,
+    thresholds: SufficiencyThresholds = DEFAULT_THRESHOLDS,
 ) -> VerifiedView:
     """Verify a draft, mark superseded statements and their authors, and decide the verdict.
 
@@ -91,7 +94,7 @@ def _accept_draft(
 
 def _decide_by_rules(
     question: Question,
-    draft: Draft,
+    draft: DraftView,
     findings: SearchFindings,
     thresholds: SufficiencyThresholds,
     rejection: tuple[Note, ...],

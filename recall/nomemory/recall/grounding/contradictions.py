@@ -78,10 +78,10 @@ def _is_contradiction(first: str, second: str, question: Question) -> bool:
     sentences = [sentence.strip() for sentence in question.analysis.question_sentences]
     if any(map(_COUNT_QUESTION.search, sentences)):
         return _have_different_counts(_extract_counts(first), _extract_counts(second))
-    return any(map(_YES_NO_QUESTION.search, sentences)) and _is_denied(first, second)
+    return any(map(_YES_NO_QUESTION.search, sentences)) and _denies_other_text(first, second)
 
 
-def _is_denied(first: str, second: str) -> bool:
+def _denies_other_text(first: str, second: str) -> bool:
     """Return whether one of two texts is a denial and the other has no negation."""
     first_denies, second_denies = bool(_DENIAL.search(first)), bool(_DENIAL.search(second))
     return first_denies != second_denies and not _NEGATION.search(second if first_denies else first)

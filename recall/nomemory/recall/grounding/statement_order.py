@@ -44,10 +44,10 @@ def sort_by_relevance(
 
 def sort_by_time(statements: Iterable[Statement]) -> tuple[Statement, ...]:
     """Sort statements by the time of their latest cited message, newest first."""
-    return tuple(sorted(statements, key=latest_citation_key, reverse=True))
+    return tuple(sorted(statements, key=get_latest_citation_key, reverse=True))
 
 
-def latest_citation_key(statement: Statement) -> tuple[float, bytes]:
+def get_latest_citation_key(statement: Statement) -> tuple[float, bytes]:
     """Return the sort key for the latest cited message."""
     return max((citation.ts.timestamp(), citation.message_id.encode()) for citation in statement.citations)
 

@@ -95,7 +95,7 @@ class DraftConflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DraftView:
     """A memory view that is not verified yet. Rules or a chat model wrote it.
 
     Attributes:

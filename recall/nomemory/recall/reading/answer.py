@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 from nomemory.recall.llm.json_answer import InvalidAnswerError, JsonObject, extract_object
-from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftConflict, DraftStatement, Section, Verdict
+from nomemory.recall.model.memory_view import DraftCitation, DraftConflict, DraftStatement, DraftView, Section, Verdict
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.planning.base import ToolCall
 from nomemory.recall.tools.argument_parsing import InvalidToolCallError, parse_arguments
@@ -114,7 +114,7 @@ class ParsedCitation(_ParsedObject):
         "", max_length=_MAX_QUOTE_CHARS, description="words of that message, copied exactly"
     )
 
-    _as_object = model_validator(mode="before")(_build_string_wrapper("message_id"))
+    _accept_string = model_validator(mode="before")(_build_string_wrapper("message_id"))
 
 
 class ParsedStatement(_ParsedObject):
@@ -134,7 +134,7 @@ class ParsedStatement(_ParsedObject):
         WithJsonSchema(_build_list_schema({"type": "string", "maxLength": _MAX_EQUATION_CHARS}, MAX_EQUATIONS)),
     ] = []
 
-    _as_object = model_validator(mode="before")(_build_string_wrapper("text"))
+    _accept_string = model_validator(mode="before")(_build_string_wrapper("text"))
 
 
 class ParsedConflict(_ParsedObject):
@@ -145,7 +145,7 @@ class ParsedConflict(_ParsedObject):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_object(cls, value: object) -> object:
+    def _accept_list(cls, value: object) -> object:
         return dict(zip(("earlier", "later"), value, strict=False)) if isinstance(value, list) else value
 
 
@@ -263,7 +263,7 @@ class ParsedAnswer(_ParsedObject):
 class ModelAnswer:
     """A chat model's answer: the draft of a memory view, or `calls` to make before the model answers again."""
 
-    draft: Draft
+    draft: DraftView
     calls: tuple[ToolCall, ...] = ()
     thought: str = ""
 
@@ -300,7 +300,7 @@ def parse_answer(text: str, message_id_of: Callable[[str], str], zone: tzinfo | 
     )
 
 
-def _build_draft(part: ParsedAnswer, message_id_of: Callable[[str], str]) -> Draft:
+def _build_draft(part: ParsedAnswer, message_id_of: Callable[[str], str]) -> DraftView:
     def build_citation(citation_part: ParsedCitation) -> DraftCitation:
         return DraftCitation(message_id_of(citation_part.message_id), citation_part.quote)
 
@@ -312,7 +312,7 @@ def _build_draft(part: ParsedAnswer, message_id_of: Callable[[str], str]) -> Dra
     conflicts = tuple(
         DraftConflict(build_citation(conflict.earlier), build_citation(conflict.later)) for conflict in part.conflicts
     )
-    return Draft(statements, part.verdict, conflicts, is_model_written=True)
+    return DraftView(statements, part.verdict, conflicts, is_model_written=True)
 
 
 def _get_section(part: ParsedAnswer, section: Section) -> list[ParsedStatement]:

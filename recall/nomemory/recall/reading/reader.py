@@ -13,7 +13,7 @@ from nomemory.recall.llm.json_answer import InvalidAnswerError
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import RetrievedMessage
-from nomemory.recall.model.memory_view import Draft
+from nomemory.recall.model.memory_view import DraftView
 from nomemory.recall.model.model_reading import ModelFailure, ModelFailureKind, ModelReading, TokenUsage
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.step import RecallStep
@@ -85,7 +85,7 @@ class MessageReader:
         """The numbers of requests, messages and tokens so far."""
         return ModelReading(self._request_count, self._shown_count, self._usage)
 
-    async def read(self, question: Question, skill: Skill) -> Draft:
+    async def read(self, question: Question, skill: Skill) -> DraftView:
         """Let the model read and search until it composes a memory view; return the view as a draft.
 
         In the last round, the model cannot search.

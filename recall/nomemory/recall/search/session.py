@@ -105,7 +105,7 @@ class SearchSession:
     @property
     def remaining_calls(self) -> int:
         """Number of calls that a planner may still request. Calls that read the neighbors of anchors are reserved."""
-        return max(0, self._budget.tool_calls - self._calls - self._reserved_neighbor_calls())
+        return max(0, self._budget.tool_calls - self._calls - self._count_reserved_calls())
 
     @property
     def iterations(self) -> int:
@@ -333,7 +333,7 @@ class SearchSession:
         message = self.retrieval.get_message(message_id)
         return (message.ts.timestamp() if message else -math.inf, message_id)
 
-    def _reserved_neighbor_calls(self) -> int:
+    def _count_reserved_calls(self) -> int:
         return 0 if self._budget.read_messages else min(self._budget.anchors, self._budget.tool_calls // 3)
 
     async def _make_call(self, call: ToolCall, iteration: int) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from nomemory.recall.grounding.assertions import can_answer_question, have_sender_names, is_quotable
 from nomemory.recall.model.evidence import Evidence, SearchFindings
-from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement
+from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, DraftView
 from nomemory.recall.model.question import Question
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.quotation import select_passage
@@ -47,13 +47,13 @@ class ExtractiveSynthesizer:
     def __init__(self, quoted: float) -> None:
         self._quoted = quoted
 
-    async def draft(self, question: Question, skill: Skill, findings: SearchFindings) -> Draft:  # noqa: ARG002 - the protocol's signature
+    async def draft(self, question: Question, skill: Skill, findings: SearchFindings) -> DraftView:  # noqa: ARG002 - the protocol's signature
         """Draft a memory view that quotes the most likely answers and the messages that retract them."""
         best = select_probable_evidence(select_quotable_evidence(findings.evidence, question), self._quoted)
         retracting_ids = {candidate.message.retracted_by for candidate in best}
         best += [item for item in findings.evidence if item.message.message_id in retracting_ids and item not in best]
         quotes = ((candidate, select_passage(candidate.message.content, question.analysis)) for candidate in best)
-        return Draft(
+        return DraftView(
             tuple(
                 DraftStatement(determine_section(item.message), text, (DraftCitation(item.message.message_id, text),))
                 for item, text in quotes

@@ -35,7 +35,7 @@ def parse_block_tokens(text: str) -> list[Token]:
     return _PARSER.parse("\n".join([*[""] * head, *lines[head:]]))
 
 
-def first_line_number(token: Token) -> int:
+def get_first_line_number(token: Token) -> int:
     """Return the line number, starting at 1, at which the block of a token begins."""
     return token.map[0] + 1 if token.map else 1
 
@@ -197,7 +197,7 @@ def _split_parts(tokens: Sequence[Token], file: str) -> Iterator[SectionPart]:
         yield SectionPart(
             int(heading.tag[1]),
             title,
-            first_line_number(heading),
+            get_first_line_number(heading),
             tuple(_parse_entries(body_tokens, file)),
             _join_prose(body_tokens),
         )
@@ -215,10 +215,10 @@ def _parse_entries(tokens: Sequence[Token], file: str) -> Iterator[SkillEntry]:
             quote_depth += token.nesting
         elif token.type == "td_open" and not quote_depth and tokens[index - 1].type == "tr_open":
             cells = [strip_markup(item.content) for item in tokens[index : index + 5] if item.type == "inline"]
-            yield SkillEntry(file, first_line_number(tokens[index - 1]), *cells)
+            yield SkillEntry(file, get_first_line_number(tokens[index - 1]), *cells)
         elif token.type == "inline" and not quote_depth and _begins_item(tokens, index):
             key_and_value = _COLON.split(token.content.split("\n", 1)[0], maxsplit=1)
-            yield SkillEntry(file, first_line_number(token), *map(strip_markup, key_and_value))
+            yield SkillEntry(file, get_first_line_number(token), *map(strip_markup, key_and_value))
 
 
 def _begins_item(tokens: Sequence[Token], index: int) -> bool:

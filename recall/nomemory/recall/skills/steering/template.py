@@ -75,7 +75,7 @@ def read_templates(parts: Iterable[SectionPart]) -> tuple[list[QueryTemplate], l
                     "unknown key; a template supports `first`, `rewrite` and `neighbors`" if entry.is_setting else ""
                 )
             else:
-                template, problem = _apply_entry(template, key, entry)
+                template, problem = _set_template_parameter(template, key, entry)
             if problem:
                 invalid.append(entry.to_invalid_entry(problem))
         if any(key for _, key in keyed):
@@ -83,7 +83,7 @@ def read_templates(parts: Iterable[SectionPart]) -> tuple[list[QueryTemplate], l
     return templates, invalid
 
 
-def _apply_entry(template: QueryTemplate, key: str, entry: SkillEntry) -> tuple[QueryTemplate, str]:
+def _set_template_parameter(template: QueryTemplate, key: str, entry: SkillEntry) -> tuple[QueryTemplate, str]:
     """Set the parameter of a template that an entry names.
 
     Return the new template, and an error message or an empty string.
