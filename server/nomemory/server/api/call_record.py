@@ -64,4 +64,4 @@ class CallRecord:
         if code != "OK":
             attributes[ERROR_TYPE] = reason or code
         self._span.span.set_attributes(attributes)
-        self._span.end(failed=code in _FAILURES)
+        self._span.end_span(failed=code in _FAILURES)

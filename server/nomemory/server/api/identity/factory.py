@@ -37,7 +37,7 @@ def requires_credentials(settings: Settings) -> bool:
 
 
 def make_authenticator(settings: Settings) -> Authenticator:
-    """Create the authenticator. A key set at a URL is fetched later, for the first token.
+    """Create the authenticator. The authenticator fetches a key set at a URL later, when it verifies the first token.
 
     Raises:
         IdentitySettingsError: a setting is missing, is empty or contradicts another setting, or a file cannot be used.

@@ -61,7 +61,7 @@ class Namespace:
 
 
 def is_namespace(name: str) -> bool:
-    """Return whether a name is a valid namespace name."""
+    """Return whether a text is a valid namespace name."""
     return _NAME_PATTERN.fullmatch(name) is not None
 
 

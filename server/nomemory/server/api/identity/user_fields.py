@@ -1,7 +1,7 @@
 """User id fields in protobuf messages.
 
-The functions find the fields at any depth through the message descriptors. Therefore they also process fields that are
-added to the API later.
+The functions find the fields at any depth through the message descriptors. A user id field that is added to the API
+later is therefore processed, too.
 """
 
 from __future__ import annotations

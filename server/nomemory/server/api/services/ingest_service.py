@@ -78,7 +78,7 @@ class IngestService:
 
     async def write_messages(self, request: pb.WriteMessagesRequest, context: CallContext) -> pb.WriteMessagesResponse:
         """Store a batch of messages atomically."""
-        batch = await decode_write(request, self.settings, self.spaces.current.embedder.dimension)
+        batch = await decode_write(request, self.settings, self.spaces.current_space.embedder.dimension)
         written = await self._write("write", batch, context)
         results = [
             pb.WriteResult(message_id=message_id, outcome=pb.WriteOutcome.Value(f"WRITE_OUTCOME_{outcome.name}"))
@@ -96,7 +96,7 @@ class IngestService:
         tally = ImportTally(_REJECTIONS_MAX)
         try:
             async for request in requests:
-                batch = await decode_import(request, self.settings, self.spaces.current.embedder.dimension)
+                batch = await decode_import(request, self.settings, self.spaces.current_space.embedder.dimension)
                 written = await self._write_with_retries(batch, context)
                 tally.add_batch(batch, written, size=len(request.messages))
         except Fault as fault:

@@ -144,7 +144,7 @@ class RecallService:
         self, request: pb.RecallRequest | pb.StreamRecallRequest, context: CallContext
     ) -> tuple[str, RecallQuery, Skill]:
         user_id = context.require_bound_user()
-        dimension = self.spaces.current.embedder.dimension if self.spaces else None
+        dimension = self.spaces.current_space.embedder.dimension if self.spaces else None
         query = decode_recall(request, self.settings, self.budget, datetime.now(UTC), dimension)
         with _translate_recall_errors():
             skill = self.skills.load(query.skill)

@@ -50,7 +50,7 @@ class ServerService:
         )
         response.MergeFrom(self.info)
         if self.spaces is not None:
-            embedder = self.spaces.current.embedder
+            embedder = self.spaces.current_space.embedder
             response.embedding_model = embedder.model if embedder.kind != "none" else ""
             response.embedding_dimension = embedder.dimension
         return response

@@ -24,7 +24,7 @@ _WEIGHTS_FILE: Final = "e5-small-q4.bin"
 def weights_path() -> Path:
     """Return the path of the package's weights file, without importing the package.
 
-    The native library of the package may fail to load.
+    Importing the package would load its native library, which may fail.
 
     Raises:
         ModuleNotFoundError: the package is not installed.

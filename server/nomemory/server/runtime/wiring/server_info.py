@@ -38,7 +38,7 @@ def make_server_service(
     `served` contains the other services of the server. `spaces` and `reads` are None on a recall-only server.
     """
     services = [_FEATURES[service.full_name] for service in served]
-    embeds = spaces is not None and spaces.current.embedder.kind != "none"
+    embeds = spaces is not None and spaces.current_space.embedder.kind != "none"
     return ServerService(
         pb.GetServerInfoResponse(
             version=__version__,

@@ -154,4 +154,4 @@ def _sample_reads(admission: ReadAdmission, spaces: ActiveSpace, samples: Sample
     samples.set_value(catalog.READS_WAITING, load.waiting)
     samples.set_value(catalog.READS_USERS, load.users)
     samples.set_value(catalog.READS_REJECTED, load.refused)
-    samples.set_value(catalog.QUEUE, spaces.current.queries.waiting, "embedder")
+    samples.set_value(catalog.QUEUE, spaces.current_space.queries.waiting, "embedder")
