@@ -84,7 +84,7 @@ def build_cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Be
     """Return the benchmarked calls in execution order."""
     ingest, query = ingest_service_pb2_grpc.IngestServiceStub(channel), query_service_pb2_grpc.QueryServiceStub(channel)
 
-    def user_id_of(n: int) -> str:
+    def build_user_id(n: int) -> str:
         return f"user-{n * 7919 % USERS}"
 
     def build_message(n: int) -> m.ChatMessage:
@@ -94,7 +94,7 @@ def build_cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Be
         chat_message.ts.FromSeconds(1_700_000_000 + n)
         return chat_message
 
-    def message_ids_of(n: int) -> list[str]:
+    def build_message_ids(n: int) -> list[str]:
         user_number = n * 7919 % USERS
         return [f"m{user_number + k * USERS:07}" for k in range(10)]
 
@@ -105,7 +105,7 @@ def build_cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Be
 
     def call_neighbors(n: int) -> Awaitable[object]:
         return query.GetNeighbors(
-            q.GetNeighborsRequest(user_id=user_id_of(n), message_id=message_ids_of(n)[5], before=5, after=5)
+            q.GetNeighborsRequest(user_id=build_user_id(n), message_id=build_message_ids(n)[5], before=5, after=5)
         )
 
     return [
@@ -114,14 +114,16 @@ def build_cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Be
         ),
         BenchmarkCase("write 1 message", calls // 4, lambda n: call_write(messages + n, 1), waits_for_indexes=True),
         BenchmarkCase(
-            "list 50", calls, lambda n: query.ListMessages(q.ListMessagesRequest(user_id=user_id_of(n), page_size=50))
+            "list 50",
+            calls,
+            lambda n: query.ListMessages(q.ListMessagesRequest(user_id=build_user_id(n), page_size=50)),
         ),
         BenchmarkCase("neighbors 5 + 5", calls, call_neighbors),
         BenchmarkCase(
             "get 10",
             calls,
             lambda n: query.BatchGetMessages(
-                q.BatchGetMessagesRequest(user_id=user_id_of(n), message_ids=message_ids_of(n))
+                q.BatchGetMessagesRequest(user_id=build_user_id(n), message_ids=build_message_ids(n))
             ),
         ),
     ]

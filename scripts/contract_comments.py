@@ -28,11 +28,11 @@ def collect_comments(files: Sequence[FileDescriptorProto]) -> Mapping[str, str]:
 
 def _collect_file_comments(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
     for location in file.source_code_info.location:
-        if location.leading_comments and (name := _element_name(file, location.path)):
+        if location.leading_comments and (name := _find_element_name(file, location.path)):
             yield f"{file.package}.{name}", _trim_lines(location.leading_comments)
 
 
-def _element_name(file: FileDescriptorProto, path: Sequence[int]) -> str:
+def _find_element_name(file: FileDescriptorProto, path: Sequence[int]) -> str:
     """Return the name of the element at a path in a file descriptor; empty if the element has no name."""
     element: Any = file
     names: list[str] = []

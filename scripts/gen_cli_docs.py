@@ -52,7 +52,7 @@ commands in use.
 def render_page() -> str:
     """Render docs/cli.md."""
     commands = list(_iterate_commands("", nomemory))
-    counts = Counter(row for _, command in commands for row in map(_render_row, _documented_options(command)))
+    counts = Counter(row for _, command in commands for row in map(_render_row, _select_documented_options(command)))
     shared = [row for row, count in counts.items() if count >= SHARED_BY]
     options = "\n".join(("## Shared options", "", *shared, ""))
     return HEAD + "\n".join((options, *(_render_command(name, command, shared) for name, command in commands)))
@@ -73,21 +73,21 @@ def _iterate_commands(prefix: str, group: click.Group) -> Iterator[tuple[str, cl
 def _render_command(name: str, command: click.Command, shared: Collection[str]) -> str:
     context = click.Context(command, info_name=f"nomemory {name}")
     usage = " ".join(command.collect_usage_pieces(context))
-    rows = "\n".join(row for row in map(_render_row, _documented_options(command)) if row not in shared)
+    rows = "\n".join(row for row in map(_render_row, _select_documented_options(command)) if row not in shared)
     others = ", ".join(
-        f"`{option.opts[0]}`" for option in _documented_options(command) if _render_row(option) in shared
+        f"`{option.opts[0]}`" for option in _select_documented_options(command) if _render_row(option) in shared
     )
     others = others.replace(CONNECTION, "[connection options](#shared-options)")
     also = f"Shared options: {others}." if others else ""
     heading = f"## nomemory {name}" + (f"\n\n`nomemory {name} {usage}`" if usage != "[OPTIONS]" else "")
-    return "\n\n".join(part for part in (heading, _help_text(command), rows, also) if part) + "\n"
+    return "\n\n".join(part for part in (heading, _format_help_text(command), rows, also) if part) + "\n"
 
 
-def _documented_options(command: click.Command) -> list[click.Option]:
+def _select_documented_options(command: click.Command) -> list[click.Option]:
     return [parameter for parameter in command.params if isinstance(parameter, click.Option)]
 
 
-def _help_text(command: click.Command) -> str:
+def _format_help_text(command: click.Command) -> str:
     return inspect.cleandoc(command.help or "")
 
 

@@ -25,13 +25,13 @@ def render_module_index() -> str:
     )
     tables = []
     for folder, modules in groupby(files, key=lambda path: path.parent):
-        rows = [f"| `{path.stem}` | {_first_docstring_sentence(path)} |" for path in modules]
+        rows = [f"| `{path.stem}` | {_read_first_sentence(path)} |" for path in modules]
         name = folder.relative_to(ROOT).as_posix()
         tables.append("\n".join([f"**`{name}/`**", "", "| module | subject |", "|---|---|", *rows]))
     return "\n" + "\n\n".join(tables) + "\n\n"
 
 
-def _first_docstring_sentence(path: Path) -> str:
+def _read_first_sentence(path: Path) -> str:
     """Return the first sentence of a module's docstring."""
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     paragraph = " ".join(docstring.split("\n\n")[0].split())

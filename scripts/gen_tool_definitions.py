@@ -17,10 +17,10 @@ FILE = Path(__file__).parent.parent / "clients/python/nomemory/frameworks/tools.
 
 def render_definitions() -> str:
     """Return the definitions of all tools as JSON."""
-    return json.dumps([_definition_json(tool) for tool in TOOLS.values()], ensure_ascii=False, indent=1) + "\n"
+    return json.dumps([_build_definition(tool) for tool in TOOLS.values()], ensure_ascii=False, indent=1) + "\n"
 
 
-def _definition_json(tool: Tool) -> object:
+def _build_definition(tool: Tool) -> object:
     function = {"name": tool.name, "description": tool.description, "parameters": build_object_schema(tool.arguments)}
     return {"type": "function", "function": function}
 

@@ -166,7 +166,7 @@ def _measure_sets(
     sets: Sequence[LabeledSet], chosen: Mapping[str, Method], data: str, settings: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     with ExitStack() as stack:
-        server = stack.enter_context(temporary_server({**_server_settings(data), **settings}))
+        server = stack.enter_context(temporary_server({**_build_server_settings(data), **settings}))
         client = stack.enter_context(Client(server.target, timeout=_CALL_MAX_S))
         _load_messages(client, sets)
         return {item.name: dict(_ask_set(server, client, item, chosen)) for item in sets}
@@ -179,7 +179,7 @@ def _recall_labeled_questions(sets: Sequence[LabeledSet], data: str, settings: M
     ]
     labeled = [item for item in labeled if item.questions]
     with ExitStack() as stack:
-        server = stack.enter_context(temporary_server({**_server_settings(data), **settings}))
+        server = stack.enter_context(temporary_server({**_build_server_settings(data), **settings}))
         client = stack.enter_context(Client(server.target))
         _load_messages(client, labeled)
         questions = [question for item in labeled for question in item.questions]
@@ -188,7 +188,7 @@ def _recall_labeled_questions(sets: Sequence[LabeledSet], data: str, settings: M
         return RecallAnswers(answers, list(ask_all(client, recall, make_off_topic_questions(questions), server.cpu_ms)))
 
 
-def _server_settings(data: str) -> dict[str, str]:
+def _build_server_settings(data: str) -> dict[str, str]:
     return {
         "NOMEMORY_DATA": data,
         "NOMEMORY_RECALL_PLANNER": "rules",

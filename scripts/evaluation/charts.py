@@ -148,7 +148,8 @@ def render_chart(figures: Mapping[str, Any]) -> str:
     sets = dict(list(figures["sets"].items())[:SERIES_MAX])
     methods = [method for method in NAMES if any(method in by_method for by_method in sets.values())]
     rows = tuple(
-        BarGroup(method, tuple(_method_value(by_method, method) for by_method in sets.values())) for method in methods
+        BarGroup(method, tuple(_read_method_value(by_method, method) for by_method in sets.values()))
+        for method in methods
     )
     return render_svg(BarChart("Evidence recall by method", _NOTE, tuple(sets), rows, format_share))
 
@@ -163,7 +164,7 @@ def _select_overall_figures(result: Mapping[str, Any]) -> dict[str, Any]:
     return {"all": {name: figures[name] for name in _KEPT if name in figures}}
 
 
-def _method_value(by_method: Mapping[str, Any], method: str) -> float | None:
+def _read_method_value(by_method: Mapping[str, Any], method: str) -> float | None:
     if method not in by_method:
         return None
     value: float | None = by_method[method]["all"].get(_METRIC)

@@ -25,7 +25,7 @@ Numbers = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 
 
-def ranking_metrics(ranked: Sequence[str], evidence: Collection[str]) -> dict[str, float]:
+def compute_ranking_metrics(ranked: Sequence[str], evidence: Collection[str]) -> dict[str, float]:
     """Return the metrics of a ranking, all from 0 to 1.
 
     `hit@k`: whether the first k contain evidence. `recall@k`: share of the evidence among the first k. `full@6`:
@@ -47,7 +47,7 @@ def ranking_metrics(ranked: Sequence[str], evidence: Collection[str]) -> dict[st
     }
 
 
-def session_metrics(
+def compute_session_metrics(
     ranked: Sequence[str], evidence: Collection[str], conversations: Mapping[str, str]
 ) -> dict[str, float]:
     """Return `session_recall@k`, the metric by conversation that other systems report; empty without conversations.
@@ -80,18 +80,20 @@ def auc(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[flo
     (Mann and Whitney 1947). Neither argument may be empty.
     """
     wins = _count_wins(np.asarray(answerable), np.asarray(unanswerable))
-    resampled = (bootstrap_weights(len(answerable)) @ wins) * bootstrap_weights(len(unanswerable), 1)
-    return float(wins.mean()), confidence_interval(resampled.sum(axis=1))
+    resampled = (draw_bootstrap_weights(len(answerable)) @ wins) * draw_bootstrap_weights(len(unanswerable), 1)
+    return float(wins.mean()), compute_confidence_interval(resampled.sum(axis=1))
 
 
 def balanced_accuracy(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[float, Interval]:
     """Return the balanced accuracy of verdicts, and its 95 % confidence interval; values are 1 (right) or 0 (wrong)."""
     positive, negative = np.asarray(answerable, dtype=np.float64), np.asarray(unanswerable, dtype=np.float64)
-    resampled = (bootstrap_weights(len(positive)) @ positive + bootstrap_weights(len(negative), 1) @ negative) / 2
-    return float(positive.mean() + negative.mean()) / 2, confidence_interval(resampled)
+    resampled = (
+        draw_bootstrap_weights(len(positive)) @ positive + draw_bootstrap_weights(len(negative), 1) @ negative
+    ) / 2
+    return float(positive.mean() + negative.mean()) / 2, compute_confidence_interval(resampled)
 
 
-def refusal_curve(answerable: Sequence[float], unanswerable: Sequence[float]) -> list[tuple[float, float]]:
+def compute_refusal_curve(answerable: Sequence[float], unanswerable: Sequence[float]) -> list[tuple[float, float]]:
     """Return the pairs (answered, refused) at ten thresholds of a score, in descending order of `answered`.
 
     `answered` is the share of answerable questions that score at or above the threshold, `refused` the share of
@@ -111,7 +113,7 @@ def _count_wins(above: Numbers, below: Numbers) -> Numbers:
 
 
 @lru_cache(maxsize=8)
-def bootstrap_weights(count: int, stream: int = 0) -> Numbers:
+def draw_bootstrap_weights(count: int, stream: int = 0) -> Numbers:
     """Return bootstrap weights of `count` questions, shape (SAMPLES, count); each row sums to 1.
 
     The samples are seeded, so that all methods are compared on the same samples; each `stream` is independent.
@@ -121,12 +123,12 @@ def bootstrap_weights(count: int, stream: int = 0) -> Numbers:
     return counts.astype(np.float64) / count
 
 
-def confidence_interval(samples: Numbers) -> Interval:
+def compute_confidence_interval(samples: Numbers) -> Interval:
     """Return the 95 % confidence interval of bootstrap samples (percentile method, Efron 1979)."""
     low, high = np.percentile(samples, _PERCENTILES)
     return float(low), float(high)
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
+def compute_mean_interval(values: Sequence[float]) -> Interval:
     """Return the 95 % confidence interval of a mean; `values` is not empty."""
-    return confidence_interval(bootstrap_weights(len(values)) @ np.asarray(values, dtype=np.float64))
+    return compute_confidence_interval(draw_bootstrap_weights(len(values)) @ np.asarray(values, dtype=np.float64))

@@ -48,14 +48,14 @@ class RecordedEndpoint:
 
     def answer(self, body: Body) -> Reply:
         """Return the HTTP status and body of a reply; a rejection has a status that clients do not retry."""
-        content = None if self.lacks_answer else self._recorded_answer(body)
+        content = None if self.lacks_answer else self._read_recorded_answer(body)
         if content is None:
             self.lacks_answer = True
             return 401, {"error": {"message": "no recorded answer for this prompt"}}
         message = {"role": "assistant", "content": content}
         return 200, {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}]}
 
-    def _recorded_answer(self, body: Body) -> str | None:
+    def _read_recorded_answer(self, body: Body) -> str | None:
         """Write the prompt of a request to its file; return the recorded answer, or None."""
         prompt = format_prompt(body)
         name = hash_prompt(prompt)

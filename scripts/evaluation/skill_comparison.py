@@ -207,7 +207,7 @@ def to_json(answers: Answers) -> dict[str, Any]:
     return {
         "skills": {skill: summarize_answers(results) for skill, results in answers.items()},
         "changes": {
-            skill: [_change_record(item) for item in changed]
+            skill: [_build_change_record(item) for item in changed]
             for skill, changed in find_changes_by_skill(answers).items()
         },
     }
@@ -242,7 +242,7 @@ def _render_changes(first: str, skill: str, changed: Sequence[EvidenceChange], q
                 yield Text(f"    {sign} {to_single_line(' '.join(ids))}", style=style)
 
 
-def _change_record(change: EvidenceChange) -> dict[str, Any]:
+def _build_change_record(change: EvidenceChange) -> dict[str, Any]:
     question = change.question
     return {
         "question_id": question.question_id,

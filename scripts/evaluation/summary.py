@@ -13,13 +13,13 @@ from evaluation.metrics import (
     Interval,
     auc,
     balanced_accuracy,
-    mean_interval,
+    compute_mean_interval,
+    compute_ranking_metrics,
+    compute_refusal_curve,
+    compute_session_metrics,
     precision,
-    ranking_metrics,
-    refusal_curve,
-    session_metrics,
 )
-from evaluation.view import LabeledView, conflict_metrics, is_verdict_correct, view_metrics
+from evaluation.view import LabeledView, compute_conflict_metrics, compute_view_metrics, is_verdict_correct
 from nomemory.client.prompt_passages import count_tokens
 
 Figures = dict[str, Any]
@@ -43,30 +43,30 @@ def summarize_answers(answers: Sequence[Answer], off_topic: Sequence[Answer] = (
     all_answers, answers = answers, [answer for answer in answers if not answer.result.lacks_model_answer]
     waiting = {"waiting": len(all_answers) - len(answers)} if recorded else {}
     everything = waiting | _compute_figures(answers, answers)
-    curve = _refusal_curve(answers)
-    languages = _group_figures(answers, lambda item: item.question.language)
+    curve = _compute_refusal_curve(answers)
+    languages = _compute_group_figures(answers, lambda item: item.question.language)
     return {
-        "all": everything | _off_topic_figures(off_topic) | ({"refusal_curve": curve} if curve else {}),
-        "categories": _group_figures(answers, lambda item: item.question.category),
+        "all": everything | _compute_off_topic_figures(off_topic) | ({"refusal_curve": curve} if curve else {}),
+        "categories": _compute_group_figures(answers, lambda item: item.question.category),
         **({"languages": languages} if languages else {}),
     }
 
 
-def _group_figures(answers: Sequence[Answer], name: Callable[[Answer], str]) -> dict[str, Figures]:
+def _compute_group_figures(answers: Sequence[Answer], name: Callable[[Answer], str]) -> dict[str, Figures]:
     names = sorted({name(answer) for answer in answers} - {""})
     return {
         group: _compute_figures([answer for answer in answers if name(answer) == group], answers) for group in names
     }
 
 
-def _off_topic_figures(answers: Sequence[Answer]) -> Figures:
+def _compute_off_topic_figures(answers: Sequence[Answer]) -> Figures:
     refused = [not answer.result.is_supported for answer in answers if answer.result.is_supported is not None]
     return {"off_topic_refused": round(fmean(refused), _DIGITS)} if refused else {}
 
 
-def _refusal_curve(answers: Sequence[Answer]) -> list[tuple[float, float]]:
+def _compute_refusal_curve(answers: Sequence[Answer]) -> list[tuple[float, float]]:
     answerable, unanswerable = _partition_by_answerability(answers, lambda item: item.result.sufficiency)
-    return refusal_curve(answerable, unanswerable) if answerable and unanswerable else []
+    return compute_refusal_curve(answerable, unanswerable) if answerable and unanswerable else []
 
 
 def _compute_figures(answers: Sequence[Answer], everything: Sequence[Answer]) -> Figures:
@@ -77,11 +77,11 @@ def _compute_figures(answers: Sequence[Answer], everything: Sequence[Answer]) ->
         "cut_questions": sum(answer.result.is_truncated for answer in answers),
     }
     intervals: dict[str, Interval] = {}
-    _add_metrics(figures, intervals, _evidence_metrics(answerable))
-    _add_metrics(figures, intervals, _verdict_metrics(answers, everything))
-    _add_metrics(figures, intervals, _view_metrics(answers))
-    _add_metrics(figures, intervals, _cost_metrics(answers))
-    _add_metrics(figures, intervals, _prompt_metrics(answers))
+    _add_metrics(figures, intervals, _compute_evidence_metrics(answerable))
+    _add_metrics(figures, intervals, _compute_verdict_metrics(answers, everything))
+    _add_metrics(figures, intervals, _compute_view_metrics(answers))
+    _add_metrics(figures, intervals, _compute_cost_metrics(answers))
+    _add_metrics(figures, intervals, _compute_prompt_metrics(answers))
     figures["ci"] = {name: [round(bound, _DIGITS) for bound in bounds] for name, bounds in intervals.items()}
     return figures
 
@@ -93,15 +93,19 @@ def _add_metrics(figures: Figures, intervals: dict[str, Interval], metrics: Metr
             intervals[name] = bounds
 
 
-def _evidence_metrics(answers: Sequence[Answer]) -> Metrics:
-    by_answer = [_answer_metrics(answer) for answer in answers]
+def _compute_evidence_metrics(answers: Sequence[Answer]) -> Metrics:
+    by_answer = [_compute_answer_metrics(answer) for answer in answers]
     names = dict.fromkeys(name for metrics in by_answer for name in metrics)
-    return {name: _mean_with_interval([metrics[name] for metrics in by_answer if name in metrics]) for name in names}
+    return {
+        name: _compute_mean_with_interval([metrics[name] for metrics in by_answer if name in metrics]) for name in names
+    }
 
 
-def _answer_metrics(answer: Answer) -> dict[str, float]:
+def _compute_answer_metrics(answer: Answer) -> dict[str, float]:
     ranked, evidence = answer.result.message_ids, answer.question.evidence
-    metrics = ranking_metrics(ranked, evidence) | session_metrics(ranked, evidence, answer.question.conversations)
+    metrics = compute_ranking_metrics(ranked, evidence) | compute_session_metrics(
+        ranked, evidence, answer.question.conversations
+    )
     if answer.result.is_supported is not None:  # selects its evidence; other methods return as many as requested
         metrics["evidence_recall"] = len(evidence.intersection(ranked)) / len(evidence)
         metrics["precision"] = precision(ranked, evidence)
@@ -109,23 +113,23 @@ def _answer_metrics(answer: Answer) -> dict[str, float]:
     return metrics
 
 
-def _verdict_metrics(answers: Sequence[Answer], everything: Sequence[Answer]) -> Metrics:
+def _compute_verdict_metrics(answers: Sequence[Answer], everything: Sequence[Answer]) -> Metrics:
     metrics: Metrics = {}
     scores = _partition_with_fallback(answers, everything, lambda item: item.result.sufficiency)
     if all(scores):
         metrics["sufficiency_auc"] = auc(*scores)
-    right = _partition_with_fallback(answers, everything, _verdict_correctness)
+    right = _partition_with_fallback(answers, everything, _evaluate_verdict)
     if all(right):
         metrics["balanced_accuracy"] = balanced_accuracy(*right)
     for name, values in zip(
-        ("answered", "refused"), _partition_by_answerability(answers, _verdict_correctness), strict=True
+        ("answered", "refused"), _partition_by_answerability(answers, _evaluate_verdict), strict=True
     ):
         if values:
-            metrics[name] = _mean_with_interval(values)
+            metrics[name] = _compute_mean_with_interval(values)
     return metrics
 
 
-def _view_metrics(answers: Sequence[Answer]) -> Metrics:
+def _compute_view_metrics(answers: Sequence[Answer]) -> Metrics:
     labeled = [(answer, answer.result.view) for answer in answers if answer.question.verdict]
     verdicts = [(LabeledView(item.question, view), item.result.verdict) for item, view in labeled if view]
     if not verdicts:
@@ -133,15 +137,17 @@ def _view_metrics(answers: Sequence[Answer]) -> Metrics:
     judged = [item for item, _ in verdicts]
     answerable = [verdict for verdict in verdicts if verdict[0].question.is_answerable]
     right = {
-        name: _mean_with_interval([float(is_verdict_correct(*item)) for item in group])
+        name: _compute_mean_with_interval([float(is_verdict_correct(*item)) for item in group])
         for name, group in (("right", verdicts), ("right_answerable", answerable))
         if group
     }
-    metrics = view_metrics([item for item in judged if item.question.is_answerable and item.question.needed_facts])
-    return right | {name: (value, None) for name, value in (metrics | conflict_metrics(judged)).items()}
+    metrics = compute_view_metrics(
+        [item for item in judged if item.question.is_answerable and item.question.needed_facts]
+    )
+    return right | {name: (value, None) for name, value in (metrics | compute_conflict_metrics(judged)).items()}
 
 
-def _cost_metrics(answers: Sequence[Answer]) -> Metrics:
+def _compute_cost_metrics(answers: Sequence[Answer]) -> Metrics:
     if not answers:
         return {}
     costs = [answer.cpu_ms for answer in answers if answer.cpu_ms is not None]
@@ -149,7 +155,7 @@ def _cost_metrics(answers: Sequence[Answer]) -> Metrics:
     return {"latency_p50_ms": (median(answer.latency_ms for answer in answers), None)} | cpu
 
 
-def _prompt_metrics(answers: Sequence[Answer]) -> Metrics:
+def _compute_prompt_metrics(answers: Sequence[Answer]) -> Metrics:
     """Return the number and the lengths of the recorded prompts."""
     prompts = [prompt for answer in answers for prompt in answer.result.prompts]
     if not prompts:
@@ -165,13 +171,13 @@ def _prompt_metrics(answers: Sequence[Answer]) -> Metrics:
     return metrics
 
 
-def _verdict_correctness(answer: Answer) -> float | None:
+def _evaluate_verdict(answer: Answer) -> float | None:
     verdict = answer.result.is_supported
     return None if verdict is None else float(verdict is answer.question.is_answerable)
 
 
-def _mean_with_interval(values: Sequence[float]) -> tuple[float, Interval]:
-    return fmean(values), mean_interval(values)
+def _compute_mean_with_interval(values: Sequence[float]) -> tuple[float, Interval]:
+    return fmean(values), compute_mean_interval(values)
 
 
 def _partition_with_fallback(

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evaluation.asking import HYBRID, Answer
-from evaluation.view import LabeledView, view_metrics
+from evaluation.view import LabeledView, compute_view_metrics
 from nomemory.server.search.hybrid.weights import STEPS
 
 QUOTE_SETTING: Final = "NOMEMORY_RECALL_QUOTE_THRESHOLD"
@@ -58,13 +58,13 @@ def evaluate_leave_one_out(run_recalls: RunRecalls) -> dict[str, Any]:
     )
     cuts = {person: _choose_threshold(by_cut, person) for person in people}
     judged = [item for person in people for item in _label_views(by_cut[cuts[person]].answers, person.__eq__)]
-    figures = {name: round(value, _DIGITS) for name, value in view_metrics(judged).items()}
+    figures = {name: round(value, _DIGITS) for name, value in compute_view_metrics(judged).items()}
     return {"people": len(people), "cuts": cuts, **figures, **_evaluate_verdicts(by_cut[QUOTE_THRESHOLDS[0]], people)}
 
 
 def _choose_threshold(by_cut: Mapping[float, RecallAnswers], person: str) -> float:
     def f1_score(cut: float) -> float:
-        metrics = view_metrics(_label_views(by_cut[cut].answers, lambda user: user != person))
+        metrics = compute_view_metrics(_label_views(by_cut[cut].answers, lambda user: user != person))
         recall, precision = metrics.get("view_recall", 0.0), metrics.get("view_precision", 0.0)
         return 2 * recall * precision / (recall + precision) if recall + precision else 0.0
 

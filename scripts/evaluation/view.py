@@ -46,7 +46,7 @@ def read_view(reply: pb.RecallResponse) -> ViewCitations:
     )
 
 
-def view_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
+def compute_view_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
     """Return the metrics of views of answerable questions with required facts, all from 0 to 1.
 
     `view_recall`: share of required facts that a statement cites. `view_full`: share of questions with all required
@@ -66,7 +66,7 @@ def view_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in shares.items() if values}
 
 
-def conflict_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
+def compute_conflict_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
     """Return the contradiction metrics of labeled questions.
 
     `contradictions`: number of questions with contradictory evidence. `contradictions_found`: number of such questions

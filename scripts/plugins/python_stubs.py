@@ -32,12 +32,12 @@ def _clear_default_json_names(messages: Iterable[DescriptorProto]) -> None:
     """Clear JSON names that equal the default, because buf sets them and protoc would write them to the stubs."""
     for message in messages:
         for field in message.field:
-            if field.json_name == _default_json_name(field.name):
+            if field.json_name == _build_default_json_name(field.name):
                 field.ClearField("json_name")
         _clear_default_json_names(message.nested_type)
 
 
-def _default_json_name(name: str) -> str:
+def _build_default_json_name(name: str) -> str:
     first, *others = name.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in others)
 

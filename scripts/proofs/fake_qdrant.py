@@ -26,7 +26,7 @@ _CHANGED = qdrant.CollectionOperationResponse(result=True)
 _INDEXED = ("user_id", "conversation_id", "metadata", "role", "ts", "seq")
 
 
-def collection_info(payload_schema: dict[str, Any]) -> Any:  # noqa: ANN401 - Qdrant message types
+def build_collection_info(payload_schema: dict[str, Any]) -> Any:  # noqa: ANN401 - Qdrant message types
     """Return the description of a collection with the given payload indexes."""
     config = qdrant.CollectionConfig(
         hnsw_config=qdrant.HnswConfigDiff(m=0, ef_construct=100, full_scan_threshold=10_000),
@@ -108,7 +108,7 @@ class FakeQdrant:
             points = self.points.count(request.collection_name).count
             indexed_points = points - self.unindexed
             indexed = qdrant.PayloadSchemaInfo(data_type=qdrant.PayloadSchemaType.Keyword, points=indexed_points)
-            return collection_info(dict.fromkeys(_INDEXED, indexed))
+            return build_collection_info(dict.fromkeys(_INDEXED, indexed))
         ids = [GrpcToRest.convert_point_id(item) for item in request.ids]
         records = self.points.retrieve(request.collection_name, ids, with_payload=True, with_vectors=True)
         return qdrant.GetResponse(result=list(map(_to_retrieved_point, records)))

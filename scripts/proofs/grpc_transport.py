@@ -26,7 +26,7 @@ class GrpcTransport:
         try:
             replies = tuple(self.stream_replies(method, request, metadata, timeout_s))
         except grpc.RpcError as error:
-            return _error_outcome(error, time.perf_counter() - began)
+            return _build_error_outcome(error, time.perf_counter() - began)
         seconds = time.perf_counter() - began
         return CallOutcome(grpc.StatusCode.OK, b"\n".join(replies), seconds, is_from_server=True, replies=replies)
 
@@ -51,7 +51,7 @@ class GrpcTransport:
             yield call(request, **options)
 
 
-def _error_outcome(error: grpc.RpcError, seconds: float) -> CallOutcome:
+def _build_error_outcome(error: grpc.RpcError, seconds: float) -> CallOutcome:
     pairs: list[tuple[str, str | bytes]] = list(error.trailing_metadata() or ())  # type: ignore[arg-type]  # by contract
     visible = [str(error.details()).encode(), *(_to_bytes(part) for pair in pairs for part in pair)]
     is_from_server = any(name == "x-request-id" for name, _ in pairs)

@@ -72,13 +72,13 @@ class HttpTransport:
         try:
             response = self.send(HttpRequest(encoded.verb, encoded.path, headers, encoded.body), timeout_s)
         except httpx.TimeoutException as error:
-            return _failed_outcome(grpc.StatusCode.DEADLINE_EXCEEDED, error, began)
+            return _build_failed_outcome(grpc.StatusCode.DEADLINE_EXCEEDED, error, began)
         except httpx.HTTPError as error:
-            return _failed_outcome(grpc.StatusCode.UNAVAILABLE, error, began)
+            return _build_failed_outcome(grpc.StatusCode.UNAVAILABLE, error, began)
         return parse_outcome(response, method, time.perf_counter() - began)
 
 
-def response_bytes(response: httpx.Response) -> bytes:
+def serialize_response(response: httpx.Response) -> bytes:
     """Return the status, headers and body of a response."""
     head = "".join(f"{name}: {value}\n" for name, value in response.headers.items())
     return f"{response.status_code}\n{head}\n".encode("utf-8", "replace") + response.content
@@ -86,7 +86,7 @@ def response_bytes(response: httpx.Response) -> bytes:
 
 def parse_outcome(response: httpx.Response, method: RpcMethod, seconds: float) -> CallOutcome:
     """Return the outcome of a call; UNKNOWN if the response does not conform to the API."""
-    visible, is_from_server = response_bytes(response), "x-request-id" in response.headers
+    visible, is_from_server = serialize_response(response), "x-request-id" in response.headers
     try:
         replies = tuple(_decode_replies(response, method))
     except _CallError as error:
@@ -126,5 +126,5 @@ def build_http_headers(metadata: Metadata) -> Iterator[tuple[str, bytes]]:
         yield name, base64.b64encode(value) if isinstance(value, bytes) else value.encode()
 
 
-def _failed_outcome(code: grpc.StatusCode, error: Exception, began: float) -> CallOutcome:
+def _build_failed_outcome(code: grpc.StatusCode, error: Exception, began: float) -> CallOutcome:
     return CallOutcome(code, b"", time.perf_counter() - began, is_from_server=False, details=repr(error))

@@ -35,7 +35,7 @@ def find_program_directory() -> Path | None:
     return installed[-1] if installed else None
 
 
-def _program_path(name: str) -> Path:
+def _find_program(name: str) -> Path:
     directory = find_program_directory()
     if directory is None:
         raise RuntimeError(NOT_INSTALLED)
@@ -109,7 +109,7 @@ class PrivatePostgres:
         Raises:
             RuntimeError: the program failed; the text is its output.
         """
-        command = [*unprivileged_command_prefix(), str(_program_path(program)), *arguments]
+        command = [*unprivileged_command_prefix(), str(_find_program(program)), *arguments]
         completed = subprocess.run(  # noqa: S603 - fixed program
             command, check=False, capture_output=True, text=True, cwd=self.root, stdin=subprocess.DEVNULL
         )
@@ -147,7 +147,7 @@ def private_postgres(options: Sequence[str] = FAST) -> Iterator[PrivatePostgres]
 def execute_statement(server: PrivatePostgres, statement: str) -> str:
     """Execute a statement as the database owner; return the output without headers."""
     connection = ("-h", str(server.root), "-U", _USER, "postgres")
-    command = [str(_program_path("psql")), "-q", "-At", "-v", "ON_ERROR_STOP=1", *connection]
+    command = [str(_find_program("psql")), "-q", "-At", "-v", "ON_ERROR_STOP=1", *connection]
     return subprocess.run(  # noqa: S603 - fixed program
         [*command, "-c", statement], check=True, capture_output=True, text=True
     ).stdout

@@ -18,7 +18,7 @@ ROLES = {
 def pids_by_role(writer: int) -> dict[str, list[int]]:
     """Return the ids of the running processes of a server by role; `writer` is the id of its main process."""
     pids_by_role: dict[str, list[int]] = {WRITER: [writer]}
-    for pid, command in _descendants(writer).items():
+    for pid, command in _find_descendants(writer).items():
         role = next((role for role, module in ROLES.items() if module in command), "other")
         pids_by_role.setdefault(role, []).append(pid)
     return pids_by_role
@@ -29,9 +29,9 @@ def running_pids(pids: set[int]) -> set[int]:
     return {pid for pid, (_, state, _) in _read_all_processes().items() if pid in pids and not state.startswith("Z")}
 
 
-def _descendants(parent: int) -> dict[int, str]:
+def _find_descendants(parent: int) -> dict[int, str]:
     everything = _read_all_processes()
-    children: Mapping[int, list[int]] = _children_by_parent(everything)
+    children: Mapping[int, list[int]] = _group_children_by_parent(everything)
     descendants: dict[int, str] = {}
     pending = list(children.get(parent, []))
     while pending:
@@ -43,7 +43,7 @@ def _descendants(parent: int) -> dict[int, str]:
     return descendants
 
 
-def _children_by_parent(everything: Mapping[int, tuple[int, str, str]]) -> Mapping[int, list[int]]:
+def _group_children_by_parent(everything: Mapping[int, tuple[int, str, str]]) -> Mapping[int, list[int]]:
     children: dict[int, list[int]] = defaultdict(list)
     for pid, (parent, _, _) in everything.items():
         children[parent].append(pid)

@@ -67,7 +67,7 @@ class ServerUnderTest:
             )
 
     def _wait_until_ready(self) -> None:
-        process = self._running_process()
+        process = self._get_running_process()
         timer = threading.Timer(_READY_S, process.kill)
         timer.start()
         try:
@@ -90,7 +90,7 @@ class ServerUnderTest:
     @property
     def pid(self) -> int:
         """Id of the main process."""
-        return self._running_process().pid
+        return self._get_running_process().pid
 
     @property
     def servers(self) -> tuple[ServerUnderTest, ...]:
@@ -128,7 +128,7 @@ class ServerUnderTest:
     def stop(self) -> float:
         """Stop the server with SIGTERM, or kill it after 30 s; return the elapsed seconds."""
         began = time.monotonic()
-        process = self._running_process()
+        process = self._get_running_process()
         process.terminate()
         try:
             process.wait(_EXIT_S)
@@ -138,14 +138,14 @@ class ServerUnderTest:
         return time.monotonic() - began
 
     def _wait_for_exit(self) -> None:
-        process = self._running_process()
+        process = self._get_running_process()
         process.wait(_EXIT_S)
         for pipe in (process.stdin, process.stdout):
             if pipe:
                 pipe.close()
         self._process = None
 
-    def _running_process(self) -> subprocess.Popen[str]:
+    def _get_running_process(self) -> subprocess.Popen[str]:
         if self._process is None:
             raise RuntimeError("the server is not running")
         return self._process

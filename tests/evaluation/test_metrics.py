@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from evaluation.metrics import (
     auc,
     balanced_accuracy,
-    bootstrap_weights,
-    mean_interval,
+    draw_bootstrap_weights,
+    compute_mean_interval,
     precision,
-    ranking_metrics,
-    session_metrics,
+    compute_ranking_metrics,
+    compute_session_metrics,
 )
 
 IDS = [f"m{n}" for n in range(80)]
@@ -28,7 +28,7 @@ scores = st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), min_size=1, max_si
 
 def test_a_ranking_worked_out_by_hand() -> None:
     ranked = ["x", "a", "y", "b", *(f"z{n}" for n in range(4)), "c"]
-    assert ranking_metrics(ranked, {"a", "b", "c", "d"}) == {
+    assert compute_ranking_metrics(ranked, {"a", "b", "c", "d"}) == {
         "hit@1": 0,
         "hit@6": 1,
         "recall@6": 0.5,
@@ -43,14 +43,14 @@ def test_a_ranking_worked_out_by_hand() -> None:
 
 
 def test_metrics_are_0_if_nothing_is_found_and_1_if_all_is() -> None:
-    assert set(ranking_metrics([], {"a"}).values()) == {0}
-    assert set(ranking_metrics(["a"], {"a"}).values()) == {1}
+    assert set(compute_ranking_metrics([], {"a"}).values()) == {0}
+    assert set(compute_ranking_metrics(["a"], {"a"}).values()) == {1}
     assert precision([], {"a"}) == 0
 
 
 @given(rankings, evidence_sets)
 def test_metrics_are_what_their_definitions_say(ranked: list[str], evidence: frozenset[str]) -> None:
-    metrics = ranking_metrics(ranked, evidence)
+    metrics = compute_ranking_metrics(ranked, evidence)
     for k in (6, 10, 20, 50):
         assert metrics[f"recall@{k}"] == pytest.approx(len(evidence & set(ranked[:k])) / len(evidence))
     for k in (1, 6):
@@ -92,21 +92,21 @@ def test_balanced_accuracy_weighs_both_sides_the_same() -> None:
 
 def test_an_interval_is_as_wide_as_theory_says_and_the_same_every_time() -> None:
     values = np.random.default_rng(1).random(400)
-    low, high = mean_interval(list(values))
+    low, high = compute_mean_interval(list(values))
     error = values.std() / math.sqrt(len(values))
     assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.1)
     assert low < values.mean() < high
-    bootstrap_weights.cache_clear()
-    assert mean_interval(list(values)) == (low, high)
+    draw_bootstrap_weights.cache_clear()
+    assert compute_mean_interval(list(values)) == (low, high)
 
 
 def test_every_draw_has_as_many_questions() -> None:
-    assert bootstrap_weights(50).sum(axis=1) == pytest.approx(np.ones(1000))
+    assert draw_bootstrap_weights(50).sum(axis=1) == pytest.approx(np.ones(1000))
 
 
 def test_conversations_are_judged_by_the_first_of_their_messages() -> None:
     conversations = {"a": "1", "b": "1", "c": "2", "d": "3", "e": "4", "f": "5", "g": "6"}
     ranked = ("x", "a", "b", "c", "d", "e", "f", "g")
-    metrics = session_metrics(ranked, {"b", "g"}, conversations)
+    metrics = compute_session_metrics(ranked, {"b", "g"}, conversations)
     assert metrics == {"session_recall@5": 0.5, "session_recall@10": 1}, "the sixth conversation is that of g"
-    assert session_metrics(ranked, {"x"}, conversations) == {}
+    assert compute_session_metrics(ranked, {"x"}, conversations) == {}

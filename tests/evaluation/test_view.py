@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.labeled_file import Question
 from evaluation.labeled_set import make_off_topic_questions
-from evaluation.view import LabeledView, ViewCitations, conflict_metrics, is_verdict_correct, read_view, view_metrics
+from evaluation.view import LabeledView, ViewCitations, compute_conflict_metrics, is_verdict_correct, read_view, compute_view_metrics
 from nomemory.v1 import recall_service_pb2 as pb
 
 
@@ -27,22 +27,22 @@ def view(*statements: str, conflicts: tuple[tuple[str, str], ...] = ()) -> ViewC
 
 
 def test_any_message_that_proves_a_needed_thing_will_do() -> None:
-    metrics = view_metrics([LabeledView(evaluated({"a", "b"}, {"c"}), view("b", "x"))])
+    metrics = compute_view_metrics([LabeledView(evaluated({"a", "b"}, {"c"}), view("b", "x"))])
     assert metrics["view_recall"] == 0.5
     assert metrics["view_full"] == 0
-    assert view_metrics([LabeledView(evaluated({"a", "b"}, {"c"}), view("b c"))])["view_full"] == 1
+    assert compute_view_metrics([LabeledView(evaluated({"a", "b"}, {"c"}), view("b c"))])["view_full"] == 1
 
 
 def test_recall_counts_things_and_full_counts_questions() -> None:
     judged = [LabeledView(evaluated({"a"}), view("a")), LabeledView(evaluated({"a"}, {"b"}, {"c"}), view())]
-    metrics = view_metrics(judged)
+    metrics = compute_view_metrics(judged)
     assert metrics["view_recall"] == 0.25
     assert metrics["view_full"] == 0.5
 
 
 def test_precision_counts_statements_and_old_values_are_relevant() -> None:
     judged = [LabeledView(evaluated({"a"}, old={"o"}), view("a", "o", "x")), LabeledView(evaluated({"a"}), view("x"))]
-    assert view_metrics(judged)["view_precision"] == 0.5
+    assert compute_view_metrics(judged)["view_precision"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -50,17 +50,17 @@ def test_precision_counts_statements_and_old_values_are_relevant() -> None:
 )
 def test_the_current_value_comes_first_or_not(statements: tuple[str, ...], right: int) -> None:
     question = evaluated({"a"}, old={"o"}, category="current")
-    assert view_metrics([LabeledView(question, view(*statements))])["current_first"] == right
+    assert compute_view_metrics([LabeledView(question, view(*statements))])["current_first"] == right
 
 
 def test_questions_without_an_old_value_say_nothing_of_what_is_current() -> None:
-    assert "current_first" not in view_metrics([LabeledView(evaluated({"a"}, category="current"), view("a"))])
+    assert "current_first" not in compute_view_metrics([LabeledView(evaluated({"a"}, category="current"), view("a"))])
 
 
 def test_a_contradiction_is_found_if_a_pair_cites_both_sides() -> None:
     question = evaluated({"a"}, {"b"}, verdict="CONFLICTING")
     right, half = view("a", "b", conflicts=(("a", "b"),)), view("a", "b", conflicts=(("a", "x"),))
-    assert conflict_metrics([LabeledView(question, right), LabeledView(question, half)]) == {
+    assert compute_conflict_metrics([LabeledView(question, right), LabeledView(question, half)]) == {
         "contradictions": 2,
         "contradictions_found": 1,
     }
@@ -71,7 +71,7 @@ def test_a_contradiction_where_there_is_none_is_false() -> None:
         LabeledView(evaluated({"a"}), view("a", conflicts=(("a", "x"),))),
         LabeledView(evaluated({"a"}), view("a")),
     ]
-    assert conflict_metrics(judged) == {"contradictions": 0, "contradictions_false": 0.5}
+    assert compute_conflict_metrics(judged) == {"contradictions": 0, "contradictions_false": 0.5}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import httpx
 
 from proofs.contract import CallOutcome
 from proofs.finding import Finding
-from proofs.http_transport import response_bytes
+from proofs.http_transport import serialize_response
 
 _SERVER_ERRORS = (
     grpc.StatusCode.INTERNAL,
@@ -39,7 +39,7 @@ def findings_of(call: str, outcome: CallOutcome, canaries: Sequence[bytes]) -> I
 
 def findings_of_answer(call: str, answer: httpx.Response, canaries: Sequence[bytes]) -> Iterator[Finding]:
     """Yield what is wrong with the answer to a malformed HTTP request, which need not be one of the contract."""
-    if any(canary in response_bytes(answer) for canary in canaries):
+    if any(canary in serialize_response(answer) for canary in canaries):
         yield Finding("leak", f"{call} → {answer.status_code}")
     if answer.status_code >= _SERVER_ERROR and answer.status_code not in _EXPECTED_5XX:
         yield Finding("INTERNAL", f"{call} → {answer.status_code}: {answer.text[:200]}")

@@ -17,7 +17,7 @@ import pytest
 from local_memory.local import NOMEMORY, LocalHome, agent, recalled, shown
 from server.fleet import until
 
-from nomemory.agents.local_data_dir import current_user_name
+from nomemory.agents.local_data_dir import read_current_user_name
 from nomemory.agents.local_server import LocalServerError, is_running
 
 PORT = "We put the gateway on port 7710."
@@ -140,7 +140,7 @@ def test_a_path_that_is_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
 
 
 def test_a_user_has_the_name_that_the_system_has_and_one_place_to_serve(at: LocalHome) -> None:
-    assert current_user_name() == subprocess.check_output(["id", "-un"], text=True).strip()  # noqa: S607 - coreutils
+    assert read_current_user_name() == subprocess.check_output(["id", "-un"], text=True).strip()  # noqa: S607 - coreutils
     wrong = at.run("mcp", "--local", "--http", "127.0.0.1:0")
     assert (wrong.returncode, "--http" in wrong.stderr) == (2, True)
 

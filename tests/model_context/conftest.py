@@ -53,7 +53,7 @@ def connect(guarded: Guarded) -> Connect:
     async def connected(credential: str, user: str | None) -> AsyncIterator[Client]:
         async with grpc.aio.insecure_channel(guarded.server.target) as channel:
             backend, shown = Backend(channel, 10), Credential(tuple(bearer(credential)), user)
-            server = MemoryServer(backend, lambda _context: backend.bind(shown))
+            server = MemoryServer(backend, lambda _context: backend.bind_caller(shown))
             async with Client(server.build_protocol_server()) as client:
                 yield client
 

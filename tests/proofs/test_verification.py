@@ -33,22 +33,22 @@ def test_differences_between_log_and_ledger_are_detected(
     stored: list[tuple[str, MessageVersion]], kinds: list[str]
 ) -> None:
     ledger = acknowledged(a=FIRST, b=OTHER, gone=None)
-    assert [finding.kind for finding in compare_with_ledger("u", stored, ledger.allowed_states("u"), set())] == kinds
+    assert [finding.kind for finding in compare_with_ledger("u", stored, ledger.get_allowed_states("u"), set())] == kinds
 
 
 @pytest.mark.parametrize("stored", [[], [("a", FIRST)]])
 def test_unacknowledged_messages_may_be_stored_or_not(stored: list[tuple[str, MessageVersion]]) -> None:
     ledger = Ledger(users=["u"])
     ledger.record_attempt({("u", "a"): FIRST})
-    assert not list(compare_with_ledger("u", stored, ledger.allowed_states("u"), set()))
+    assert not list(compare_with_ledger("u", stored, ledger.get_allowed_states("u"), set()))
     ledger.set_to_stored_states("u", dict(stored))
-    assert ledger.certain_states("u") == {"a": dict(stored).get("a")}
+    assert ledger.get_certain_states("u") == {"a": dict(stored).get("a")}
 
 
 def test_rejected_changes_keep_the_previous_state() -> None:
     ledger = acknowledged(a=FIRST)
     ledger.record_rejection(ledger.record_attempt({("u", "a"): OTHER, ("u", "b"): OTHER}))
-    assert ledger.certain_states("u") == {"a": FIRST, "b": None}
+    assert ledger.get_certain_states("u") == {"a": FIRST, "b": None}
 
 
 @pytest.mark.parametrize(("stored", "kinds"), [({}, []), ({"a": FIRST, "b": OTHER}, []), ({"a": FIRST}, ["half"])])

@@ -128,17 +128,17 @@ class HttpChannel(grpc.Channel):
 
     def unary_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - as gRPC's generated stubs call it
         """Return a unary-unary callable."""
-        serialize, parse = _serializers(options)
+        serialize, parse = _select_serializers(options)
         return lambda request: parse(*self._iterate_replies(method, serialize(request)))
 
     def unary_stream(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
         """Return a unary-stream callable."""
-        serialize, parse = _serializers(options)
+        serialize, parse = _select_serializers(options)
         return lambda request: map(parse, self._iterate_replies(method, serialize(request)))
 
     def stream_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
         """Return a stream-unary callable, which merges all requests into one."""
-        serialize, parse = _serializers(options)
+        serialize, parse = _select_serializers(options)
         return lambda requests: parse(*self._iterate_replies(method, b"".join(map(serialize, requests))))
 
     def stream_stream(self, *_: Any, **__: Any) -> Any:  # noqa: ANN401 - the same
@@ -168,6 +168,6 @@ class HttpChannel(grpc.Channel):
         return iter(outcome.replies)
 
 
-def _serializers(options: Mapping[str, Any]) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+def _select_serializers(options: Mapping[str, Any]) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
     """Return the request serializer and the response parser."""
     return options["request_serializer"], options["response_deserializer"]

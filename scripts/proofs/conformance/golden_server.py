@@ -71,7 +71,7 @@ def run_golden_server() -> Iterator[Path]:
         bearers = {"nobody": "", "forged": _create_jwt("lin", "another secret, also of more than 32 bytes")}
         bearers |= {caller: _create_api_key(keys, caller, scopes) for caller, scopes in KEYS.items()}
         bearers |= {user: _create_jwt(user, SECRET) for user in USERS}
-        with temporary_server(_server_settings(keys, certificate, private)) as server:
+        with temporary_server(_build_server_settings(keys, certificate, private)) as server:
             connection_file = folder / "server.json"
             connection = {
                 "target": server.target,
@@ -83,7 +83,7 @@ def run_golden_server() -> Iterator[Path]:
             yield connection_file
 
 
-def _server_settings(keys: Path, certificate: Path, private: Path) -> Mapping[str, str]:
+def _build_server_settings(keys: Path, certificate: Path, private: Path) -> Mapping[str, str]:
     return {
         "NOMEMORY_AUDIT_LOG": "false",
         "NOMEMORY_HTTP_LISTEN": "127.0.0.1:0",

@@ -71,11 +71,11 @@ def _send_request(
 
 def _raise_for_error(response: httpx.Response) -> httpx.Response:
     if response.is_error:
-        raise RejectedCallError(_error_outcome(response.json()["error"]))
+        raise RejectedCallError(_build_error_outcome(response.json()["error"]))
     return response
 
 
-def _error_outcome(error: Json) -> Json:
+def _build_error_outcome(error: Json) -> Json:
     details = {detail["@type"].rpartition(".")[2]: detail for detail in error["details"]}
     violations = [item["field"] for item in details.get("BadRequest", {}).get("fieldViolations", ())]
     reason = details.get("ErrorInfo", {}).get("reason", "")
@@ -91,7 +91,7 @@ def _parse_events(text: str) -> Iterator[object]:
     for block in text.split("\n\n"):
         lines = dict(line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(":"))
         if lines.get("event") == "error":
-            raise RejectedCallError(_error_outcome(json.loads(lines["data"])["error"]))
+            raise RejectedCallError(_build_error_outcome(json.loads(lines["data"])["error"]))
         if lines and lines.get("event") != "end":
             yield json.loads(lines["data"])
 

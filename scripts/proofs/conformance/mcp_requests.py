@@ -96,7 +96,7 @@ def build_tool_call(step: Json, request: Json) -> ToolCall:
     call = step["call"]
     if call not in TOOLS:
         raise NoToolError(f"no tool for {call}")
-    fields = dict(_single_message(request) if call == "WriteMessages" else request)
+    fields = dict(_select_single_message(request) if call == "WriteMessages" else request)
     user_id = step.get("for", "") if call in _BOUND_CALLS else fields.pop("userId", "")
     if not user_id and (call not in _BOUND_CALLS or step["as"] == "service"):
         raise NoToolError("an MCP connection requires a user")
@@ -106,16 +106,16 @@ def build_tool_call(step: Json, request: Json) -> ToolCall:
         raise NoToolError("DeleteMessages: the tool returns no write token")
     if not str(step["request"].get(AT_LEAST, "$")).startswith("$"):
         raise NoToolError(f"{call}: no argument for {AT_LEAST}")
-    return ToolCall(user_id, TOOLS[call], _tool_arguments(call, fields))
+    return ToolCall(user_id, TOOLS[call], _build_tool_arguments(call, fields))
 
 
-def _single_message(request: Json) -> Json:
+def _select_single_message(request: Json) -> Json:
     if len(request["messages"]) != 1:
         raise NoToolError("WriteMessages: the tool writes one message per call")
     return {**request["messages"][0], **{name: value for name, value in request.items() if name != "messages"}}
 
 
-def _tool_arguments(call: str, fields: Json) -> Json:
+def _build_tool_arguments(call: str, fields: Json) -> Json:
     arguments: dict[str, Any] = {}
     for path, value in _iterate_leaf_fields(fields):
         if path.partition(".")[0] in _IGNORED_FIELDS | {AT_LEAST}:

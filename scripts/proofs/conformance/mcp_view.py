@@ -43,17 +43,19 @@ _SHAPES: Final[Mapping[str, Any]] = {
 
 def select_visible_expectations(step: Step) -> Step:
     """Return a step that expects only the fields that tools return."""
-    shape = _shape_of_reply(step)
+    shape = _build_reply_shape(step)
     expected = {key: _select_fields(shape, step[key]) for key in ("reply", "replies", "first", "last") if key in step}
     return {**step, **expected}
 
 
 def select_visible_outcome(step: Step, outcome: Outcome) -> Outcome:
     """Return the part of an outcome that tools return."""
-    return {"replies": _select_fields(_shape_of_reply(step), outcome["replies"])} if "replies" in outcome else outcome
+    return (
+        {"replies": _select_fields(_build_reply_shape(step), outcome["replies"])} if "replies" in outcome else outcome
+    )
 
 
-def _shape_of_reply(step: Step) -> Any:  # noqa: ANN401 - nested
+def _build_reply_shape(step: Step) -> Any:  # noqa: ANN401 - nested
     return _MESSAGE if step.get("all") else _SHAPES[step["call"]]
 
 

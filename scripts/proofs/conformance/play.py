@@ -46,7 +46,7 @@ class ScenarioPlayer(ABC):
     def store_values(self, step: Json, replies: list[object]) -> None:
         """Store the reply values that later steps refer to."""
         for name, path in step.get("keep", {}).items():
-            self._kept[name] = _value_at(replies[0], path)
+            self._kept[name] = _find_value(replies[0], path)
 
     def _substitute_stored_values(self, value: Any) -> Any:  # noqa: ANN401 - JSON
         """Replace each `$name` with the stored value."""
@@ -57,7 +57,7 @@ class ScenarioPlayer(ABC):
         return self._kept[value[1:]] if isinstance(value, str) and value.startswith("$") else value
 
 
-def _value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
+def _find_value(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
     for key in path.split("."):
         value = value[int(key) if isinstance(value, list) else key]
     return value

@@ -158,10 +158,10 @@ def call_and_convert(client: Client, step: Json, request: Any) -> list[object]: 
     try:
         return [_to_json(reply) for reply in make_call(client, step, request)]
     except NoMemoryError as error:
-        raise RejectedCallError(_error_outcome(error)) from None
+        raise RejectedCallError(_build_error_outcome(error)) from None
 
 
-def _error_outcome(error: NoMemoryError) -> Json:
+def _build_error_outcome(error: NoMemoryError) -> Json:
     violations = [violation.field for violation in error.violations]
     return {"code": error.code.name, "reason": error.reason, "message": error.message, "violations": violations}
 

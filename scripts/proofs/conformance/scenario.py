@@ -66,7 +66,7 @@ class Scenario:
             yield ConformanceCheck(f"scenario: {step['name']}", lambda run, step=step: self._check_step(run, step))  # type: ignore[misc]
 
     def _check_step(self, run: ConformanceRun, step: Json) -> Iterator[str]:
-        if reason := _skip_reason(run, step):
+        if reason := _find_skip_reason(run, step):
             raise CheckSkippedError(reason)
         self._play = self._play or _RoundRobinPlayer(run.connection)
         adapted = self._adapt_step(run, step)
@@ -99,7 +99,7 @@ class Scenario:
         return self._names[name]
 
 
-def _skip_reason(run: ConformanceRun, step: Json) -> str:
+def _find_skip_reason(run: ConformanceRun, step: Json) -> str:
     """Return the reason why a step is skipped; empty if the step is not skipped."""
     reason = step.get("refused", {}).get("reason", "").removeprefix("ERROR_REASON_")
     if step["call"] in _SERVER_WIDE_CALLS:

@@ -139,13 +139,13 @@ class TrafficGenerator:
         kind = self._random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         began = time.perf_counter()
         try:
-            await self._calls_by_kind()[kind](self._random.choice(list(self._message_ids)))
+            await self._build_calls_by_kind()[kind](self._random.choice(list(self._message_ids)))
         except grpc.aio.AioRpcError as error:
             self._waits.errors[f"{kind}: {error.code().name}"] += 1
             return
         self._waits.waits_ms.append(1000 * (time.perf_counter() - began))
 
-    def _calls_by_kind(self) -> dict[str, Callable[[str], Awaitable[object]]]:
+    def _build_calls_by_kind(self) -> dict[str, Callable[[str], Awaitable[object]]]:
         query, _, recall = self._random.choice(self._stubs)
         vector = q.Embedding(values=self._random_vector())
         word, timeout = self._random_word(), _TIMEOUT_S

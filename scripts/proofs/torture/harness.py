@@ -90,7 +90,7 @@ class Harness:
     def apply_load(self) -> Iterator[None]:
         """Write and read concurrently during the context."""
         stop = threading.Event()
-        writers = [self._writer_of(ledger) for ledger in self.ledgers]
+        writers = [self._create_writer(ledger) for ledger in self.ledgers]
         readers = [ReadChecker(self.ledgers, self.server, self.random.getrandbits(32)) for _ in range(_READERS)]
         callers: list[RandomWriter | ReadChecker] = [*writers, *readers]
         threads = [threading.Thread(target=caller.run_until, args=(stop,), daemon=True) for caller in callers]
@@ -110,7 +110,7 @@ class Harness:
     def retry_unacknowledged_batches(self) -> None:
         """Retry some unacknowledged batches without ids."""
         for ledger in self.ledgers:
-            writer = self._writer_of(ledger)
+            writer = self._create_writer(ledger)
             writer.retry_unacknowledged_batches()
             self.findings += writer.findings
             writer.close()
@@ -125,7 +125,7 @@ class Harness:
         self.stored_messages = verification.stored_messages
 
     def select_users(self, before: dict[str, int]) -> list[str]:
-        """Return the users that changed since `before` (a result of `state_hashes`), and a sample of other users."""
+        """Return the users that changed since `before` (a result of `hash_states`), and a sample of other users."""
         changed = [
             user_id for ledger in self.ledgers for user_id in ledger.users if self._has_changed(ledger, user_id, before)
         ]
@@ -136,10 +136,10 @@ class Harness:
         """Return all users."""
         return [user_id for ledger in self.ledgers for user_id in ledger.users]
 
-    def state_hashes(self) -> dict[str, int]:
+    def hash_states(self) -> dict[str, int]:
         """Return a hash of the expected state of each user."""
         return {
-            user_id: hash(frozenset(ledger.allowed_states(user_id).items()))
+            user_id: hash(frozenset(ledger.get_allowed_states(user_id).items()))
             for ledger in self.ledgers
             for user_id in ledger.users
         }
@@ -166,7 +166,7 @@ class Harness:
             time.sleep(0.05)
 
     def _has_changed(self, ledger: Ledger, user_id: str, before: dict[str, int]) -> bool:
-        return before.get(user_id) != hash(frozenset(ledger.allowed_states(user_id).items()))
+        return before.get(user_id) != hash(frozenset(ledger.get_allowed_states(user_id).items()))
 
-    def _writer_of(self, ledger: Ledger) -> RandomWriter:
+    def _create_writer(self, ledger: Ledger) -> RandomWriter:
         return RandomWriter(ledger, self.server, self.random.getrandbits(32), self.dimension, self.vector_share)

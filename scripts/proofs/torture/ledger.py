@@ -65,7 +65,7 @@ class Ledger:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def record_attempt(self, changes: Changes) -> Changes:
-        """Record changes before they are sent; return the previous states, for `reject`."""
+        """Record changes before they are sent; return the previous states, for `record_rejection`."""
         with self._lock:
             before: dict[Key, State] = {}
             for (user_id, item), state in changes.items():
@@ -110,12 +110,12 @@ class Ledger:
         self.batches_with_assigned_ids.append((batch, assigned))
         self.record_acknowledgment(changes, token)
 
-    def certain_states(self, user_id: str) -> dict[str, State]:
+    def get_certain_states(self, user_id: str) -> dict[str, State]:
         """Return the certain states of a user's messages by id."""
         with self._lock:
             return {item: next(iter(states)) for item, states in self._allowed[user_id].items() if len(states) == 1}
 
-    def allowed_states(self, user_id: str) -> dict[str, frozenset[State]]:
+    def get_allowed_states(self, user_id: str) -> dict[str, frozenset[State]]:
         """Return the allowed states of all past and present messages of a user by id."""
         with self._lock:
             return dict(self._allowed[user_id])

@@ -109,7 +109,7 @@ class TortureTest:
         harness.ensure_running()
         fault = self._choose_fault(harness)
         acknowledged, refused, findings = harness.acknowledged_changes, harness.refusals, len(harness.findings)
-        before, seconds = harness.state_hashes(), self._arguments.round_seconds
+        before, seconds = harness.hash_states(), self._arguments.round_seconds
         with harness.apply_load():
             time.sleep(self._random.uniform(0.2, 0.8) * seconds)
             fault.inject(harness)
@@ -184,7 +184,7 @@ class TortureTest:
 
     def _create_endpoint_harness(self, name: str, proxy: QdrantProxy | None = None) -> Harness:
         endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serve())
-        settings = self._embedding_settings(endpoint) | ({"NOMEMORY_QDRANT_URL": proxy.url} if proxy else {})
+        settings = self._build_embedding_settings(endpoint) | ({"NOMEMORY_QDRANT_URL": proxy.url} if proxy else {})
         disk = SmallDisk(self._arguments.small_disk) if self._arguments.small_disk else None
         server = self._create_server(name, settings, disk.path if disk and not proxy else self._root)
         disk = None if proxy else disk
@@ -196,7 +196,7 @@ class TortureTest:
         """Return a harness of two servers on one PostgreSQL; with a proxy, they share a vector index on Qdrant."""
         endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serve())
         database = self._stack.enter_context(private_postgres(DURABLE))
-        settings = self._embedding_settings(endpoint)
+        settings = self._build_embedding_settings(endpoint)
         settings |= {"NOMEMORY_DATABASE_URL": database.url, "NOMEMORY_INDEXER_LOCK_LEASE_S": LEASE_S}
         if proxy is not None:
             settings |= {"NOMEMORY_QDRANT_URL": proxy.url, "NOMEMORY_QDRANT_SHARD_KEYS": "8"}
@@ -216,7 +216,7 @@ class TortureTest:
             database=database,
         )
 
-    def _embedding_settings(self, endpoint: ScriptedEndpoint) -> dict[str, str]:
+    def _build_embedding_settings(self, endpoint: ScriptedEndpoint) -> dict[str, str]:
         return {
             "NOMEMORY_EMBEDDER": "openai",
             "NOMEMORY_EMBEDDING_MODEL": f"torture-{self._arguments.seed}",

@@ -50,7 +50,7 @@ class ReadChecker:
         if not ledger.users:
             return
         user_id = self._random.choice(ledger.users[-3:])
-        before, token = ledger.certain_states(user_id), ledger.tokens.get(user_id, "")
+        before, token = ledger.get_certain_states(user_id), ledger.tokens.get(user_id, "")
         by_words = self._random.random() < 0.5  # noqa: PLR2004 - probability
         result = self._connection.attempt_call(
             lambda: self._search(user_id, token) if by_words else self._list_messages(user_id)
@@ -61,7 +61,7 @@ class ReadChecker:
             f"{user_id} by {'words' if by_words else 'list'} while writing",
             result,
             before,
-            ledger.certain_states(user_id),
+            ledger.get_certain_states(user_id),
         )
 
     def _list_messages(self, user_id: str) -> ReadResult:

@@ -46,7 +46,7 @@ def _stop_replica(harness: Harness) -> None:
 
 def _restart_postgres(mode: str) -> Callable[[Harness], None]:
     def inject(harness: Harness) -> None:
-        database = _postgres_of(harness)
+        database = _get_postgres(harness)
         database.stop(mode)
         sleep_fault_duration(harness)
         database.start(DURABLE)
@@ -57,7 +57,7 @@ def _restart_postgres(mode: str) -> Callable[[Harness], None]:
 
 def _crash_with_replica(harness: Harness) -> None:
     """Kill a replica while PostgreSQL is down; the other must continue when PostgreSQL is back."""
-    database = _postgres_of(harness)
+    database = _get_postgres(harness)
     database.stop("immediate")
     _random_replica(harness).kill()
     sleep_fault_duration(harness)
@@ -66,7 +66,7 @@ def _crash_with_replica(harness: Harness) -> None:
 
 
 def _suspend_postgres(harness: Harness) -> None:
-    with _postgres_of(harness).pause():
+    with _get_postgres(harness).pause():
         sleep_fault_duration(harness)
     harness.check_writes_recover(RECOVERY_S)
 
@@ -74,7 +74,7 @@ def _suspend_postgres(harness: Harness) -> None:
 def _terminate_connections(harness: Harness) -> None:
     """Terminate all database connections repeatedly."""
     for _ in range(_CUTS):
-        execute_statement(_postgres_of(harness), _TERMINATE)
+        execute_statement(_get_postgres(harness), _TERMINATE)
         sleep_fault_duration(harness, 0.1)
     harness.check_writes_recover(RECOVERY_S)
 
@@ -102,7 +102,7 @@ def _random_replica(harness: Harness) -> ServerUnderTest:
     return harness.random.choice(harness.server.servers)
 
 
-def _postgres_of(harness: Harness) -> PrivatePostgres:
+def _get_postgres(harness: Harness) -> PrivatePostgres:
     if harness.database is None:
         raise RuntimeError("the harness needs PostgreSQL for this fault")
     return harness.database

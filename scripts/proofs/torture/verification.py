@@ -46,16 +46,16 @@ def wait_for_indexes(server: ChannelProvider, timeout_s: float) -> list[Finding]
         while True:
             status = ingest.GetIndexStatus(GetIndexStatusRequest(), timeout=_STATUS_S, wait_for_ready=True)
             if not (status.lexical.pending or status.vector.pending):
-                return _dead_letter_findings(status)
+                return _find_dead_letters(status)
             if time.monotonic() > deadline:
                 return [
                     Finding("behind", f"after {timeout_s:.0f} s: {_describe_status(status)}"),
-                    *_dead_letter_findings(status),
+                    *_find_dead_letters(status),
                 ]
             time.sleep(0.1)
 
 
-def _dead_letter_findings(status: GetIndexStatusResponse) -> list[Finding]:
+def _find_dead_letters(status: GetIndexStatusResponse) -> list[Finding]:
     dead_letters = status.lexical.dead_letters + status.vector.dead_letters
     return [Finding("dead_letters", f"{dead_letters} messages, although all can be indexed")] if dead_letters else []
 
@@ -96,7 +96,7 @@ class Verification:
     def _verify_user(self, query: QueryServiceStub, ledger: Ledger, user_id: str) -> dict[str, MessageVersion]:
         """Verify a user through every read; return the stored messages."""
         in_log = list_all_messages(query, user_id)
-        allowed = ledger.allowed_states(user_id)
+        allowed = ledger.get_allowed_states(user_id)
         pending = {version for batch in ledger.batches_without_ids.values() for version in batch.versions}
         self.findings += compare_with_ledger(user_id, in_log, allowed, pending)
         ids = list(dict.fromkeys([*allowed, *dict(in_log)]))
@@ -117,7 +117,7 @@ class Verification:
         return dict(in_log)
 
     def _read_with_retries(self, where: str, read: Callable[[], ReadResult]) -> ReadResult | None:
-        """Read, with retries while the server is unavailable; None if it stays unavailable."""
+        """Run a read, with retries while the server is unavailable; return None if it stays unavailable."""
         deadline = time.monotonic() + _AWAY_S
         while True:
             try:
@@ -144,7 +144,7 @@ class Verification:
             if user_id in result:
                 expected = len(result[user_id])
             else:
-                expected = sum(state is not None for state in ledger.certain_states(user_id).values())
+                expected = sum(state is not None for state in ledger.get_certain_states(user_id).values())
             if counts_by_user.get(user_id, 0) != expected:
                 kind = "lost" if counts_by_user.get(user_id, 0) < expected else "resurrected"
                 self.findings.append(

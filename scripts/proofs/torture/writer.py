@@ -88,24 +88,24 @@ class RandomWriter:
         self._connection.close()
 
     def _write_messages(self) -> None:
-        changes = dict(self._new_messages(self._random_user()))
+        changes = dict(self._create_new_messages(self._random_user()))
         if self._random.random() < 0.2:  # noqa: PLR2004 - probability of a batch of two users
-            changes |= dict(self._new_messages(self._random_user()))
+            changes |= dict(self._create_new_messages(self._random_user()))
         self._send_write(changes)
 
     def _rewrite_unchanged_messages(self) -> None:
         """Write existing messages again, unchanged."""
-        present = self._present_messages(self._random_user())
+        present = self._list_present_messages(self._random_user())
         self._send_write(dict(self._random.sample(present, min(3, len(present)))))
 
     def _replace_messages(self) -> None:
         user_id = self._random_user()
-        present = self._present_messages(user_id)
+        present = self._list_present_messages(user_id)
         chosen = self._random.sample(present, min(3, len(present)))
         self._send_write({key: self._create_version(user_id) for key, _ in chosen}, replace=True)
 
     def _import_messages(self) -> None:
-        batches = [dict(self._new_messages(self._random_user())) for _ in range(3)]
+        batches = [dict(self._create_new_messages(self._random_user())) for _ in range(3)]
         before = [self._ledger.record_attempt(changes) for changes in batches]
         stream = [pb.ImportMessagesRequest(messages=self._build_messages(changes)) for changes in batches]
         reply = self._connection.attempt_call(
@@ -141,7 +141,7 @@ class RandomWriter:
     def _send_batch(self, batch: BatchWithoutIds) -> None:
         reply = self._call_write(batch)
         if isinstance(reply, pb.WriteMessagesResponse):
-            self._ledger.assign_ids(batch, [result.message_id for result in reply.results], _write_token_of(reply))
+            self._ledger.assign_ids(batch, [result.message_id for result in reply.results], _read_write_token(reply))
         elif is_rejection(reply):
             self.findings.append(Finding("refused", f"a retry with the same request_id: {reply.name}"))
 
@@ -156,12 +156,12 @@ class RandomWriter:
             self.findings.append(Finding("duplicated", "a retried batch without ids was assigned other ids"))
 
     def _is_as_written(self, batch: BatchWithoutIds, ids: Sequence[str]) -> bool:
-        certain = self._ledger.certain_states(batch.user_id)
+        certain = self._ledger.get_certain_states(batch.user_id)
         return all(certain.get(item) == version for item, version in zip(ids, batch.versions, strict=True))
 
     def _delete_messages(self) -> None:
         user_id = self._random_user()
-        present = self._present_messages(user_id)
+        present = self._list_present_messages(user_id)
         chosen = self._random.sample(present, min(self._random.randint(1, 6), len(present)))
         if not chosen:
             return
@@ -173,7 +173,7 @@ class RandomWriter:
         user_id, conversation = self._random_user(), f"c{self._random.randrange(_CONVERSATIONS)}"
         matching = [
             (key, state)
-            for key, state in self._present_messages(user_id)
+            for key, state in self._list_present_messages(user_id)
             if state and state.conversation_id == conversation
         ]
         message_filter = message_pb2.Filter(conversation_id=conversation)
@@ -194,7 +194,7 @@ class RandomWriter:
         user_id = self._random_user()
         if any(batch.user_id == user_id for batch in self._ledger.batches_without_ids.values()):
             return
-        changes: Changes = {key: None for key, _ in self._present_messages(user_id)}
+        changes: Changes = {key: None for key, _ in self._list_present_messages(user_id)}
         before = self._ledger.record_attempt(changes)
         self._ledger.allow_partial_deletion(user_id)
         request = pb.EraseUserRequest(user_id=user_id)
@@ -203,7 +203,7 @@ class RandomWriter:
 
     def _record_reply(self, changes: Changes, before: Changes, reply: object) -> None:
         if not isinstance(reply, grpc.StatusCode):
-            self._ledger.record_acknowledgment(changes, _write_token_of(reply))
+            self._ledger.record_acknowledgment(changes, _read_write_token(reply))
             self._check_import(changes, reply)
         elif is_rejection(reply):
             self._ledger.record_rejection(before)
@@ -224,17 +224,17 @@ class RandomWriter:
         return user_id if self._max_messages(user_id) < _MESSAGES_MAX - 3 * _BATCH_MAX else users[-1]
 
     def _max_messages(self, user_id: str) -> int:
-        """Return the maximum number of messages of a user, including uncertain ones."""
+        """Return an upper bound on the number of messages of a user, including messages whose state is uncertain."""
         in_doubt = sum(
             len(batch.versions) for batch in self._ledger.batches_without_ids.values() if batch.user_id == user_id
         )
-        return in_doubt + sum(states != {None} for states in self._ledger.allowed_states(user_id).values())
+        return in_doubt + sum(states != {None} for states in self._ledger.get_allowed_states(user_id).values())
 
-    def _present_messages(self, user_id: str) -> list[tuple[tuple[str, str], State]]:
-        certain = self._ledger.certain_states(user_id)
+    def _list_present_messages(self, user_id: str) -> list[tuple[tuple[str, str], State]]:
+        certain = self._ledger.get_certain_states(user_id)
         return [((user_id, item), state) for item, state in certain.items() if state is not None]
 
-    def _new_messages(self, user_id: str) -> Iterator[tuple[tuple[str, str], State]]:
+    def _create_new_messages(self, user_id: str) -> Iterator[tuple[tuple[str, str], State]]:
         for _ in range(self._random.randint(1, _BATCH_MAX)):
             yield (user_id, f"m{self._random.getrandbits(64):016x}"), self._create_version(user_id)
 
@@ -243,7 +243,7 @@ class RandomWriter:
         word = f"w{self._random.getrandbits(60):015x}"
         length = self._random.choice((3, 10, 60))
         content = f"{COMMON_WORD} {word} " + " ".join(f"x{self._random.randrange(500)}" for _ in range(length))
-        if (present := self._present_messages(user_id)) and self._random.random() < 0.2:  # noqa: PLR2004 - probability of a retraction
+        if (present := self._list_present_messages(user_id)) and self._random.random() < 0.2:  # noqa: PLR2004 - probability of a retraction
             content += f" {RETRACTS_PREFIX}{self._random.choice(present)[0][1]}"
         conversation_id = conversation or f"c{self._random.randrange(_CONVERSATIONS)}"
         return MessageVersion(content, _BEGIN_US + self._written // 2 * 1_000 + len(user_id), conversation_id)
@@ -258,7 +258,7 @@ class RandomWriter:
             role=message_pb2.ROLE_USER,
             content=version.content,
             conversation_id=version.conversation_id,
-            retracts=_retracted_ids(version.content) - {key[1]},
+            retracts=_choose_retracted_ids(version.content) - {key[1]},
         )
         message.ts.FromMicroseconds(version.ts_us)
         # Derived from the content, so that a retried message is identical.
@@ -268,11 +268,11 @@ class RandomWriter:
         return message
 
 
-def _retracted_ids(content: str) -> set[str]:
+def _choose_retracted_ids(content: str) -> set[str]:
     return {word.removeprefix(RETRACTS_PREFIX) for word in content.split() if word.startswith(RETRACTS_PREFIX)}
 
 
-def _write_token_of(reply: object) -> str:
+def _read_write_token(reply: object) -> str:
     """Return the write token of a reply; empty if a message was unchanged, because the token is then older."""
     if isinstance(reply, pb.WriteMessagesResponse) and any(
         result.outcome == pb.WRITE_OUTCOME_UNCHANGED for result in reply.results

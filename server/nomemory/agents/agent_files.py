@@ -20,8 +20,8 @@ class FileChange:
     """A change of a file; a content of None means that the file does not exist."""
 
     path: Path
-    before: bytes | None
-    after: bytes | None
+    old_content: bytes | None
+    new_content: bytes | None
 
     def write_file(self) -> None:
         """Write the file, unless it has changed since it was read.
@@ -29,14 +29,14 @@ class FileChange:
         Raises:
             InstallError: the file has been changed or cannot be written.
         """
-        if read_optional_file(self.path) != self.before:
+        if read_optional_file(self.path) != self.old_content:
             raise InstallError(f"{self.path} was changed by another program; run the command again")
         try:
-            if self.after is None:
+            if self.new_content is None:
                 self.path.unlink(missing_ok=True)
             else:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(self.path, self.after, like=self.path.stat() if self.path.exists() else None)
+                write_atomically(self.path, self.new_content, like=self.path.stat() if self.path.exists() else None)
         except OSError as error:
             raise InstallError(f"{self.path}: {error.strerror or error}") from None
 

@@ -19,13 +19,7 @@ _TIMEOUT_S = 2.0
 
 
 def send_event(home: str, agent: str, user: str) -> None:
-    """Send the event on standard input to the local server, and print the response.
-
-    Args:
-        home: the local data directory.
-        agent: the name of the agent.
-        user: the user id.
-    """
+    """Send the event on standard input to the local server, and print the response."""
     event = f"{agent}\n{user}\n".encode() + sys.stdin.buffer.read()
     try:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -54,9 +48,7 @@ def _queue_event(home: str, event: bytes) -> None:
 def start_server(home: str, *arguments: str) -> subprocess.Popen[bytes]:
     """Start the local server in its own session, so that signals to this process do not stop it.
 
-    Args:
-        home: the local data directory.
-        arguments: additional arguments of the server.
+    Additional arguments are passed to the server.
     """
     import subprocess  # noqa: PLC0415 - as above
 

@@ -35,9 +35,6 @@ _log = get_logger("agents")
 class HookServer:
     """Receives hook events on a Unix socket.
 
-    Args:
-        home: the local data directory.
-
     Attributes:
         last_used: the monotonic time of the last event.
     """

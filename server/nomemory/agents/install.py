@@ -73,7 +73,6 @@ class HookInstallation:
 
     Args:
         name: the key of the agent in `AGENTS`.
-        home: the local data directory.
     """
 
     def __init__(self, name: str, home: LocalDataDir, user: str) -> None:
@@ -110,11 +109,11 @@ class HookInstallation:
 
     def save_content(self, change: FileChange) -> None:
         """Save the content of the file before the change and after the change."""
-        if change.before != read_optional_file(self._after):
+        if change.old_content != read_optional_file(self._after):
             self._before.unlink(missing_ok=True)
-            if (clean := _remove_hooks(change.path, change.before)) is not None:
+            if (clean := _remove_hooks(change.path, change.old_content)) is not None:
                 write_atomically(self._before, clean)
-        write_atomically(self._after, change.after or b"")
+        write_atomically(self._after, change.new_content or b"")
 
     def discard_saved_content(self) -> None:
         """Delete the saved contents."""

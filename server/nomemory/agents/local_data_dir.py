@@ -76,7 +76,7 @@ class LocalDataDir:
             yield
 
 
-def current_user_name() -> str:
+def read_current_user_name() -> str:
     """Return the name of the operating system user, or the numeric id if there is none."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name

@@ -41,11 +41,7 @@ class LocalServerError(NoMemoryError):
 
 
 class LocalServer:
-    """Async access to the local server, which is started or restarted on demand.
-
-    Args:
-        home: the local data directory.
-    """
+    """Async access to the local server, which is started or restarted on demand."""
 
     def __init__(self, home: LocalDataDir) -> None:
         self._home = home
@@ -106,7 +102,7 @@ def stop_if_unused(home: LocalDataDir) -> bool:
         except BlockingIOError:
             return False
         if is_running(home):
-            os.kill(_server_pid(home), signal.SIGTERM)
+            os.kill(_read_server_pid(home), signal.SIGTERM)
         deadline = time.monotonic() + _STOP_TIMEOUT_S
         while is_running(home):
             if time.monotonic() > deadline:
@@ -115,7 +111,7 @@ def stop_if_unused(home: LocalDataDir) -> bool:
     return True
 
 
-def _server_pid(home: LocalDataDir) -> int:
+def _read_server_pid(home: LocalDataDir) -> int:
     """Return the id of the server process: the peer of its socket."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(home.hooks))

@@ -62,7 +62,6 @@ class PluginInstallation:
 
     Args:
         name: the key of the agent in `PLUGINS`.
-        home: the local data directory.
     """
 
     def __init__(self, name: str, home: LocalDataDir, user: str) -> None:

@@ -127,7 +127,7 @@ class ProjectMemory:
         )
         if result.semantic_unavailable or others.semantic_unavailable:
             return None
-        margins = _cosine_differences(_cosines_by_id(result.items), _cosines_by_id(others.items))
+        margins = _compute_cosine_differences(_map_cosines_by_id(result.items), _map_cosines_by_id(others.items))
         rules = {
             item.message.message_id: item.message
             for item in result.items
@@ -155,11 +155,11 @@ def _filter_other_sessions(event: HookEvent, role: RoleName | None) -> FilterOpt
     }
 
 
-def _cosines_by_id(items: Iterable[_Item]) -> dict[str, float]:
+def _map_cosines_by_id(items: Iterable[_Item]) -> dict[str, float]:
     return {item.message.message_id: item.explanation.semantic_score for item in items}
 
 
-def _cosine_differences(to_rules: Mapping[str, float], to_others: Mapping[str, float]) -> dict[str, float]:
+def _compute_cosine_differences(to_rules: Mapping[str, float], to_others: Mapping[str, float]) -> dict[str, float]:
     """Return each message's similarity to rules minus its similarity to other messages.
 
     If the second search did not return a message, the lowest similarity that it returned is subtracted.

@@ -81,8 +81,8 @@ def restore_backup(
     The backup is verified first. Existing write tokens and cursors become invalid, and the server rebuilds the indexes
     when it starts.
 
-    A backup that is older than an erasure contains the erased data. The command deletes it again if the existing
-    message log or the file of --erasures lists the erasure, and reports the period for which it has no register.
+    A backup that is older than an erasure contains the erased data. The command deletes this data again if the existing
+    message log or the file given with --erasures lists the erasure. It reports the period that no register covers.
     """
     settings = load_settings(data=data)
     if settings.server.database_url is not None:

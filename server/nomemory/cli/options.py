@@ -67,7 +67,7 @@ def parse_metadata_entry(text: str) -> MetadataEntry:
     return key, value
 
 
-def metadata_filter(entries: Iterable[MetadataEntry]) -> dict[str, str]:
+def build_metadata_filter(entries: Iterable[MetadataEntry]) -> dict[str, str]:
     """Return metadata entries as a dictionary.
 
     Raises:
@@ -178,7 +178,7 @@ def filter_options(command: Command) -> Command:
             until=until,
             role=role,
             conversation_id=conversation,
-            metadata=metadata_filter(metadata) or None,
+            metadata=build_metadata_filter(metadata) or None,
             exclude_conversation_ids=exclude_conversations or None,
         )
         command(filters=filters, **others)

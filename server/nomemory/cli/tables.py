@@ -198,7 +198,7 @@ def render_erasure_lines(reply: ingest_service_pb2.EraseUserResponse) -> Iterato
         deadline = (
             f" By {residue.purge_ts.ToDatetime(tzinfo=UTC):{_TIME_FORMAT}}." if residue.HasField("purge_ts") else ""
         )
-        location = _enum_label(ingest_service_pb2.StorageLocation.Name(residue.location), "STORAGE_LOCATION_")
+        location = _format_enum_label(ingest_service_pb2.StorageLocation.Name(residue.location), "STORAGE_LOCATION_")
         yield Padding(Text(f"{location}: {residue.detail}{deadline}", style="dim"), (0, 0, 0, 2))
 
 
@@ -231,20 +231,20 @@ def _render_progress(index: ingest_service_pb2.IndexStatus) -> Text:
 
 def describe_fault(fault: ingest_service_pb2.ServerFault) -> str:
     """Return the component of a fault with its detail, or with its kind if the fault has no detail."""
-    component = _enum_label(ingest_service_pb2.Component.Name(fault.component), "COMPONENT_")
-    kind = _enum_label(ingest_service_pb2.FaultKind.Name(fault.kind), "FAULT_KIND_")
+    component = _format_enum_label(ingest_service_pb2.Component.Name(fault.component), "COMPONENT_")
+    kind = _format_enum_label(ingest_service_pb2.FaultKind.Name(fault.kind), "FAULT_KIND_")
     owner = " of the previous model" if fault.previous_model else ""
     return f"{component}{owner}: {to_single_line(fault.detail) or kind}"
 
 
-def _enum_label(value: str, prefix: str) -> str:
+def _format_enum_label(value: str, prefix: str) -> str:
     """Return the name of an enum value as words, without its prefix."""
     return value.removeprefix(prefix).lower().replace("_", " ")
 
 
 def _render_embedder(embedder: ingest_service_pb2.EmbedderStatus) -> tuple[Text, Text]:
     facts = f"{pluralize(embedder.dimension, 'dimension')}, {pluralize(embedder.texts_embedded, 'text')} since startup"
-    kind = _enum_label(ingest_service_pb2.EmbedderKind.Name(embedder.kind), "EMBEDDER_KIND_")
+    kind = _format_enum_label(ingest_service_pb2.EmbedderKind.Name(embedder.kind), "EMBEDDER_KIND_")
     return Text(f"{kind}: {to_single_line(embedder.model)}"), Text(facts, style="dim")
 
 

@@ -64,7 +64,7 @@ class Backend:
         except grpc.RpcError as error:
             raise convert_rpc_error(error) from None
 
-    async def bind(self, credential: Credential) -> BoundCaller:
+    async def bind_caller(self, credential: Credential) -> BoundCaller:
         """Authenticate a credential and bind it to a user.
 
         Raises:
@@ -78,7 +78,7 @@ class Backend:
         scopes = select_tool_scopes(frozenset(info.caller.scopes), user_token=bool(info.caller.user_id))
         return BoundCaller(user_id, credential.metadata, scopes)
 
-    async def allows_anonymous(self) -> bool:
+    async def allows_anonymous_calls(self) -> bool:
         """Return whether the server accepts calls without credentials.
 
         Raises:

@@ -43,10 +43,10 @@ class BoundCaller:
     @property
     def recall_metadata(self) -> Metadata:
         """Metadata of a recall, which includes the user id."""
-        return (*self.metadata, *requests.user_metadata(self.user_id))
+        return (*self.metadata, *requests.build_user_metadata(self.user_id))
 
 
-async def unauthenticated_caller(user_id: str) -> BoundCaller:
+async def create_unauthenticated_caller(user_id: str) -> BoundCaller:
     """Return a caller for a server without authentication."""
     return BoundCaller(user_id, (), _TOOL_SCOPES)
 

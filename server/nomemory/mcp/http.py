@@ -75,14 +75,14 @@ async def running_application(
     """Run the MCP endpoint at `/mcp` with authentication.
 
     Args:
-        backend: the backend of the tools.
+        backend: makes the API calls of the tools.
         on_loopback: whether the endpoint listens on a loopback address. Host and Origin headers are then checked,
             because the server may require no credentials (DNS rebinding).
         forget: whether to offer the tool `forget`.
         resource: the OAuth metadata to publish; None publishes no metadata. The host of its URL is also accepted in
             Host headers, because a proxy may forward that host.
     """
-    protocol = MemoryServer(backend, _bound_caller, forget=forget).build_protocol_server()
+    protocol = MemoryServer(backend, _get_bound_caller, forget=forget).build_protocol_server()
     names = (*_OWN_NAMES, resource.host) if resource else _OWN_NAMES
     hosts = [host for name in names for host in (name, f"{name}:*")]
     security = TransportSecuritySettings(enable_dns_rebinding_protection=on_loopback, allowed_hosts=hosts)
@@ -98,7 +98,7 @@ async def running_application(
         yield AuthMiddleware(app, backend, ChallengeHeaders(resource))
 
 
-async def _bound_caller(context: Context) -> BoundCaller:
+async def _get_bound_caller(context: Context) -> BoundCaller:
     return cast("BoundCaller", cast("Request", context.request).state.caller)
 
 
@@ -120,7 +120,7 @@ class AuthMiddleware:
 
     async def _authenticate(self, scope: Scope) -> JSONResponse | None:
         try:
-            caller = await self._backend.bind(read_credential(Headers(scope=scope)))
+            caller = await self._backend.bind_caller(read_credential(Headers(scope=scope)))
         except _HeaderError as error:
             return JSONResponse({"error": str(error)}, _BAD_REQUEST)
         except UserNotNamedError as error:

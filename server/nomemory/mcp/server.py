@@ -43,7 +43,7 @@ class MemoryServer:
     """Handles MCP requests for the user of the connection.
 
     Args:
-        bind: authenticates the caller of a request; may raise the errors of `Backend.bind`.
+        bind: authenticates the caller of a request; may raise the errors of `Backend.bind_caller`.
         forget: whether to offer the tool `forget`.
     """
 
@@ -73,13 +73,13 @@ class MemoryServer:
 
     async def list_tools(self, context: Context, _page: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Return the tools that this caller may use."""
-        caller = await self._bound_caller(context)
+        caller = await self._get_bound_caller(context)
         permitted = [tool.build_definition() for tool in self._tools.values() if tool.scope in caller.scopes]
         return types.ListToolsResult(tools=permitted)
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Call a tool; return errors as tool results, so that the model can correct its call."""
-        caller = await self._bound_caller(context)
+        caller = await self._get_bound_caller(context)
         tool = self._tools.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, "unknown tool")
@@ -119,7 +119,7 @@ class MemoryServer:
         self, context: Context, page: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """Return a page of the user's conversations."""
-        caller = await self._bound_caller(context)
+        caller = await self._get_bound_caller(context)
         try:
             return await resources.list_conversations(self._backend, caller, (page and page.cursor) or "")
         except NoMemoryError as error:
@@ -135,7 +135,7 @@ class MemoryServer:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         """Return a conversation or a message."""
-        caller = await self._bound_caller(context)
+        caller = await self._get_bound_caller(context)
         try:
             text = await resources.read_resource(self._backend, caller, str(params.uri))
         except resources.NoSuchResourceError:
@@ -157,7 +157,7 @@ class MemoryServer:
             raise MCPError(types.INVALID_PARAMS, "unknown prompt")
         return prompts.build_prompt((params.arguments or {}).get(prompts.QUERY, ""))
 
-    async def _bound_caller(self, context: Context) -> BoundCaller:
+    async def _get_bound_caller(self, context: Context) -> BoundCaller:
         try:
             return await self._bind(context)
         except NoMemoryError as error:

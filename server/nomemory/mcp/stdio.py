@@ -12,12 +12,10 @@ from nomemory.mcp.server import MemoryServer
 
 
 async def serve_stdio(backend: Backend, bind: Callable[[], Awaitable[BoundCaller]], *, forget: bool) -> None:
-    """Handle requests until standard input ends.
+    """Handle MCP requests until standard input ends.
 
-    Args:
-        backend: the backend of the tools.
-        bind: authenticates the caller; may raise the errors of `Backend.bind`.
-        forget: whether to offer the tool `forget`.
+    `bind` authenticates the caller and may raise the errors of `Backend.bind_caller`; `forget` offers the tool
+    `forget`.
     """
     protocol = MemoryServer(backend, lambda _context: bind(), forget=forget).build_protocol_server()
     async with stdio_server() as (incoming, outgoing):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nomemory.agents import hook
-from nomemory.agents.local_data_dir import LocalDataDir, current_user_name
+from nomemory.agents.local_data_dir import LocalDataDir, read_current_user_name
 from nomemory.cli.agents.program import CACHE_WARNING, program_path, runs_from_cache
 from nomemory.cli.connection import CallError, Target, target_option
 from nomemory.cli.terminal import replace_control_characters
@@ -51,7 +51,7 @@ def _add_options(command: Command) -> Command:
 @click.option("--user", metavar="ID", help="User id of the memory. Default: the name of the operating system user.")
 def install(*, name: str, user: str | None, yes: bool) -> None:
     """Add the hooks or the plugin to an agent, after showing the changes."""
-    installation = _prepare_installation(name, user or current_user_name())
+    installation = _prepare_installation(name, user or read_current_user_name())
     if runs_from_cache():
         click.echo(CACHE_WARNING)
     if _apply_change(installation.build_install_change, yes=yes, then=installation.save_content):
@@ -74,7 +74,7 @@ def uninstall(*, name: str, yes: bool) -> None:
 @click.argument("name", type=click.Choice(tuple(_NEXT_STEPS)))
 def send_event(*, name: str) -> None:
     """Send an event from standard input to the local server. Plugins call this command."""
-    hook.send_event(str(LocalDataDir.for_current_user().root), name, current_user_name())
+    hook.send_event(str(LocalDataDir.for_current_user().root), name, read_current_user_name())
 
 
 @agent.command("send", hidden=True)
@@ -105,7 +105,7 @@ def _apply_change(get_change: Callable[[], FileChange], then: Callable[[FileChan
 
     try:
         change = get_change()
-        if change.before != change.after:
+        if change.old_content != change.new_content:
             click.echo(_render_diff(change))
             if not yes and not _confirm_change(change):
                 return False
@@ -131,7 +131,10 @@ def _confirm_change(change: FileChange) -> bool:
 def _render_diff(change: FileChange) -> str:
     """Return a change as a unified diff."""
     before, after = (
-        (content or b"").decode(errors="replace").splitlines(keepends=True) for content in (change.before, change.after)
+        (content or b"").decode(errors="replace").splitlines(keepends=True)
+        for content in (change.old_content, change.new_content)
     )
-    old, new = ("/dev/null" if content is None else str(change.path) for content in (change.before, change.after))
+    old, new = (
+        "/dev/null" if content is None else str(change.path) for content in (change.old_content, change.new_content)
+    )
     return replace_control_characters("".join(difflib.unified_diff(before, after, old, new)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from nomemory.agents.local_data_dir import LocalDataDir, current_user_name
+from nomemory.agents.local_data_dir import LocalDataDir, read_current_user_name
 from nomemory.agents.local_server import LocalServer
 from nomemory.cli.configuration import load_settings, parse_address
 from nomemory.cli.connection import CallError, Target, target_option
@@ -69,7 +69,7 @@ def serve_mcp(
     if http is None:
         if http_cert or http_key:
             raise click.UsageError("--http-cert and --http-key require --http.")
-        asyncio.run(_serve_local_memory(user or current_user_name()) if local else _serve_stdio(target, user))
+        asyncio.run(_serve_local_memory(user or read_current_user_name()) if local else _serve_stdio(target, user))
         return
     if local:
         raise click.UsageError("--local serves on standard input and output and cannot be combined with --http.")
@@ -92,7 +92,7 @@ async def _serve_stdio(target: Target, user: str | None) -> None:
     settings = load_settings()
     credential = Credential(add_authorization((), target.identity), user)
     async with _open_backend(target) as backend:
-        await stdio.serve_stdio(backend, lambda: backend.bind(credential), forget=settings.mcp.forget)
+        await stdio.serve_stdio(backend, lambda: backend.bind_caller(credential), forget=settings.mcp.forget)
 
 
 async def _serve_local_memory(user: str) -> None:
@@ -105,10 +105,10 @@ async def _serve_local_memory(user: str) -> None:
     starting.add_done_callback(lambda task: task.cancelled() or task.exception())
     await asyncio.sleep(0)  # the server starts while the modules below are imported
     from nomemory.mcp import stdio  # noqa: PLC0415 - slow to import
-    from nomemory.mcp.credentials import unauthenticated_caller  # noqa: PLC0415 - slow to import
+    from nomemory.mcp.credentials import create_unauthenticated_caller  # noqa: PLC0415 - slow to import
 
     async with _open_backend(Target(home.target), server.wait_until_available) as backend:
-        await stdio.serve_stdio(backend, partial(unauthenticated_caller, user), forget=settings.mcp.forget)
+        await stdio.serve_stdio(backend, partial(create_unauthenticated_caller, user), forget=settings.mcp.forget)
 
 
 async def _serve_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
@@ -155,7 +155,7 @@ def _parse_protected_resource(settings: Settings) -> ProtectedResource | None:
 
 async def _require_authentication(backend: Backend, target: Target) -> None:
     """Raise an error if the server accepts calls without the caller's own credentials."""
-    if await backend.allows_anonymous():
+    if await backend.allows_anonymous_calls():
         raise click.ClickException(
             f"The server at {target} accepts calls without credentials of the caller. Enable authentication, or serve "
             f"on loopback without a client certificate and without {_RESOURCE_URL}."

@@ -21,7 +21,7 @@ def render_text(report: SkillReport) -> str:
         if number
     )
     heading = f"{to_single_line(click.format_filename(report.path))}: {', '.join(counts) or 'ok'}"
-    return "\n".join((heading, *(f"  {_finding_line(finding)}" for finding in report.findings)))
+    return "\n".join((heading, *(f"  {_format_finding(finding)}" for finding in report.findings)))
 
 
 def render_record(report: SkillReport) -> str:
@@ -31,17 +31,17 @@ def render_record(report: SkillReport) -> str:
         "path": click.format_filename(report.path),
         "errors": report.error_count,
         "warnings": report.warning_count,
-        "findings": [_finding_record(finding) for finding in report.findings],
+        "findings": [_build_finding_record(finding) for finding in report.findings],
     }
     return encode_json_line(record)
 
 
-def _finding_line(finding: Finding) -> str:
+def _format_finding(finding: Finding) -> str:
     location = f"{finding.file}:{finding.line}" if finding.line else finding.file
     return to_single_line(f"{location}: {finding.rule.severity.value} [{finding.rule.id}] {finding.problem}")
 
 
-def _finding_record(finding: Finding) -> dict[str, object]:
+def _build_finding_record(finding: Finding) -> dict[str, object]:
     return {
         "file": finding.file,
         "line": finding.line,
