@@ -91,13 +91,13 @@ def test_counts_that_do_not_agree_are_repaired(doctor: Callable[..., Result], da
 
 def orphan(data: Path) -> None:
     with TantivyLexicalWriter(DataDirectory(data).lexical_index, 15_000_000) as words:
-        words.add(2_000, message("about ghosts", message_id="ghost", ts_us=1))
+        words.add_version(2_000, message("about ghosts", message_id="ghost", ts_us=1))
         words.commit(words.applied_sequence)
 
 
 def missing(data: Path) -> None:
     with TantivyLexicalWriter(DataDirectory(data).lexical_index, 15_000_000) as words:
-        words.remove(2)
+        words.remove_version(2)
         words.commit(words.applied_sequence)
 
 

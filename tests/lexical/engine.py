@@ -48,9 +48,9 @@ class OpenTantivyIndex:
     async def apply(self, added: Mapping[int, Message], removed: Collection[int], applied: int) -> None:
         """Add and remove versions in one commit."""
         for sequence, message in added.items():
-            self.writer.add(sequence, message)
+            self.writer.add_version(sequence, message)
         for sequence in removed:
-            self.writer.remove(sequence)
+            self.writer.remove_version(sequence)
         self.writer.commit(applied)
 
     async def another_reader(self) -> TantivyLexicalIndex:

@@ -92,8 +92,8 @@ def test_a_removed_message_is_not_found_and_not_counted_in_weights(tmp_path: Pat
         assert matching_numbers(shelf.reader) == [2]
         assert matching_numbers(shelf.reader, "") == [3, 2]
         assert shelf.reader.freeze("u", query("火锅")).weights > weights
-        shelf.writer.remove(1)  # once more, and never known: nothing to do
-        shelf.writer.remove(999)
+        shelf.writer.remove_version(1)  # once more, and never known: nothing to do
+        shelf.writer.remove_version(999)
         shelf.writer.commit(5)
         shelf.reader.refresh()
         assert matching_numbers(shelf.reader, "") == [3, 2]
@@ -101,8 +101,8 @@ def test_a_removed_message_is_not_found_and_not_counted_in_weights(tmp_path: Pat
 
 def test_a_version_may_be_removed_and_another_added_in_one_commit(tmp_path: Path) -> None:
     with shelved(tmp_path, ["火锅"]) as shelf:
-        shelf.writer.add(2, message("u", "火锅 new"))
-        shelf.writer.remove(1)
+        shelf.writer.add_version(2, message("u", "火锅 new"))
+        shelf.writer.remove_version(1)
         shelf.writer.commit(3)
         shelf.reader.refresh()
         assert matching_numbers(shelf.reader) == [2]
@@ -110,7 +110,7 @@ def test_a_version_may_be_removed_and_another_added_in_one_commit(tmp_path: Path
 
 def test_a_view_moves_on_refresh_only(tmp_path: Path) -> None:
     with shelved(tmp_path) as shelf:
-        shelf.writer.add(1, message("u", "火锅"))
+        shelf.writer.add_version(1, message("u", "火锅"))
         shelf.reader.refresh()
         assert (matching_numbers(shelf.reader), shelf.reader.applied_sequence()) == ([], 0)
         shelf.writer.commit(7)
@@ -128,12 +128,12 @@ def test_the_checkpoint_is_not_a_message(tmp_path: Path) -> None:
 def test_closing_drops_what_was_not_committed_and_keeps_the_rest(tmp_path: Path) -> None:
     shelf = OnDisk(tmp_path)
     shelf.put_texts("u", "火锅", "火锅")
-    shelf.writer.add(3, message("u", "火锅"))
-    shelf.writer.remove(1)
+    shelf.writer.add_version(3, message("u", "火锅"))
+    shelf.writer.remove_version(1)
     shelf.close()
     with TantivyLexicalWriter(tmp_path, HEAP_BYTES) as writer:
         assert writer.applied_sequence == 2
-        writer.add(3, message("u", "火锅"))
+        writer.add_version(3, message("u", "火锅"))
         writer.commit(3)
     with closing(opened(tmp_path)) as reader:
         assert (set(matching_numbers(reader)), reader.applied_sequence()) == ({1, 2, 3}, 3)
@@ -210,7 +210,7 @@ def test_a_damaged_index_is_refused_by_readers_and_begun_anew_by_the_writer(tmp_
         TantivyLexicalIndex(tmp_path, ReadThreads(1))
     with TantivyLexicalWriter(tmp_path, HEAP_BYTES) as writer, closing(opened(tmp_path)) as reader:
         assert (writer.applied_sequence, reader.applied_sequence(), matching_numbers(reader)) == (0, 0, [])
-        writer.add(1, message("u", "火锅"))
+        writer.add_version(1, message("u", "火锅"))
         writer.commit(1)
         reader.refresh()
         assert matching_numbers(reader) == [1]
@@ -225,7 +225,7 @@ def test_a_reader_outlives_the_rebuilding_of_its_index(tmp_path: Path) -> None:
     assert raised.value.reason == Reason.ERROR_REASON_INDEX_UNAVAILABLE
     assert set(matching_numbers(reader)) == {1, 2}, "the view stays as it was"
     with TantivyLexicalWriter(tmp_path, HEAP_BYTES) as writer:
-        writer.add(5, message("u", "火锅"))
+        writer.add_version(5, message("u", "火锅"))
         writer.commit(5)
         reader.refresh()
         assert (matching_numbers(reader), reader.applied_sequence()) == ([5], 5)
@@ -241,7 +241,7 @@ def test_a_missing_index_is_an_empty_one(tmp_path: Path) -> None:
 def test_a_commit_onto_damaged_files_is_refused_and_the_next_writer_begins_anew(tmp_path: Path, how: str) -> None:
     with shelved(tmp_path, ["火锅", "火锅"]) as shelf:
         damage(tmp_path, how)
-        shelf.writer.add(3, message("u", "火锅"))
+        shelf.writer.add_version(3, message("u", "火锅"))
         with pytest.raises(IndexUnusableError):
             shelf.writer.commit(3)
         assert shelf.writer.applied_sequence == 2

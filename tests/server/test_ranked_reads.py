@@ -104,7 +104,7 @@ async def test_a_search_stops_where_scores_fall_below_the_least(
 def fill(directory: Path, upto: int) -> None:
     with TantivyLexicalWriter(directory, HEAP_BYTES) as writer:
         for sequence in range(writer.applied_sequence + 1, upto + 1):
-            writer.add(sequence, Message("u", f"m{sequence - 1:03}", sequence - 1, Role.USER, "hello"))
+            writer.add_version(sequence, Message("u", f"m{sequence - 1:03}", sequence - 1, Role.USER, "hello"))
         writer.commit(upto)
 
 

@@ -48,7 +48,7 @@ def test_a_call_goes_on_with_its_callers_trace() -> None:
     kept = Kept(0)
     call = kept.tracer.start_call("call", [("traceparent", GOOD), ("tracestate", "a=1"), ("other", b"bytes")])
     assert trace_of(call) == TRACE
-    call.end(failed=False)
+    call.end_span(failed=False)
     (recorded,) = kept.spans
     assert recorded.parent is not None
     assert format_span_id(recorded.parent.span_id) == PARENT
@@ -65,7 +65,7 @@ def test_outgoing_trace_context_is_read_by_the_next_server() -> None:
     began = kept.tracer.start_call("call", [("traceparent", GOOD), ("tracestate", "a=1")])
     sent = outgoing_trace_metadata()
     assert dict(sent)["tracestate"] == "a=1"
-    kept.tracer.start_call("further", sent).end(failed=False)
+    kept.tracer.start_call("further", sent).end_span(failed=False)
     (further,) = kept.spans
     assert further.parent is not None
     assert further.parent.span_id == began.span.get_span_context().span_id
@@ -82,7 +82,7 @@ def test_a_trace_that_is_not_recorded_has_an_id_and_no_spans() -> None:
     with start_child_span("work") as work:
         assert work is None
     assert int(dict(outgoing_trace_metadata())["traceparent"][-2:], 16) & 1 == 0
-    began.end(failed=False)
+    began.end_span(failed=False)
     assert kept.spans == ()
 
 
@@ -91,7 +91,7 @@ def test_work_within_work_is_a_tree() -> None:
     began = kept.tracer.start_call("call", ())
     with start_child_span("outer"), start_child_span("inner", SpanKind.CLIENT, {"rows": 3}):
         pass
-    began.end(failed=False)
+    began.end_span(failed=False)
     inner, outer, call = kept.spans
     assert [item.name for item in (inner, outer, call)] == ["inner", "outer", "call"]
     assert inner.parent == outer.get_span_context()
@@ -114,7 +114,7 @@ def test_span_of_an_error_contains_only_the_error_type() -> None:
 def test_work_after_a_call_is_not_part_of_its_trace() -> None:
     kept = Kept()
     began = kept.tracer.start_call("call", ())
-    began.end(failed=False)
+    began.end_span(failed=False)
     assert current_trace_fields() == {}
     with start_child_span("later") as later:
         assert later is None
@@ -123,8 +123,8 @@ def test_work_after_a_call_is_not_part_of_its_trace() -> None:
 def test_a_call_ends_once() -> None:
     kept = Kept()
     call = kept.tracer.start_call("call", ())
-    call.end(failed=False)
-    call.end(failed=True)
+    call.end_span(failed=False)
+    call.end_span(failed=True)
     (recorded,) = kept.spans
     assert recorded.status.status_code is StatusCode.UNSET
 

@@ -211,7 +211,7 @@ def test_a_write_that_fails_in_the_copy_cancels_the_compaction(filled: Path, tmp
     with pytest.raises(OSError, match="full"):
         shard.upsert([point("u0", 20)])
     with pytest.raises(NotCompactingError):
-        shard.compact(10)
+        shard.compact_page(10)
     shard.upsert([point("u0", 20)])
     query = NearestQuery(vector(1), (), 1000)
     assert len(shard.search([query])[0]) == 20 * len(USERS) + 1

@@ -31,7 +31,7 @@ class Expected:
     def list_users(self, after: str) -> list[str]:
         return [] if after else ["u"]
 
-    def compare(self, _users: Sequence[str], stored: Sequence[Counter[int]], _until: int) -> PointDifferences:
+    def compare_users(self, _users: Sequence[str], stored: Sequence[Counter[int]], _until: int) -> PointDifferences:
         orphans = [item for item in (ORPHAN, LEAVING) if item.sequence in stored[0]]
         return PointDifferences(2, [item for item in (LATE, LOST) if item.sequence not in stored[0]], orphans)
 
@@ -52,7 +52,7 @@ async def test_concurrent_index_changes_are_not_differences() -> None:
             assert (with_vectors, user_ids) == (True, ["u"])
             return next(reads)
 
-        async def users(self) -> set[str]:
+        async def list_users(self) -> set[str]:
             return {"u"}
 
     async def report(wrong: Sequence[ChangeRef]) -> None:

@@ -41,7 +41,7 @@ async def test_a_replaced_space_is_closed_after_its_last_read() -> None:
         replacing = asyncio.create_task(serving.replace(space("new"), 60))
         await asyncio.sleep(0)
         with serving.lease() as second:
-            assert (first.name, second.name, serving.current.name) == ("former", "new", "new")
+            assert (first.name, second.name, serving.current_space.name) == ("former", "new", "new")
         await asyncio.sleep(0)
         assert not replacing.done()
     assert await asyncio.wait_for(replacing, 30) is first

@@ -132,7 +132,7 @@ class LexicalIndexer:
             yield False
 
     def _erase_in_batches(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> Iterator[bool]:
-        """Move current versions out of segments with deleted versions, so that these segments are removed."""
+        """Rewrite index segments that contain deleted versions, one batch of current versions per iteration."""
         erasure = SegmentErasure(self._work.directory)
         for ignored in _IGNORED_DELETIONS:
             if erasure.has_no_deletions():
@@ -161,14 +161,14 @@ def _move_versions(sequences: Sequence[int], writer: TantivyLexicalWriter, feed:
     """Move message versions to a new segment in one commit."""
     stored = feed.read_versions(sequences)
     for sequence in sequences:
-        writer.remove(sequence)
+        writer.remove_version(sequence)
         if sequence in stored:
-            writer.add(sequence, wire.decode(stored[sequence].wire))
+            writer.add_version(sequence, wire.decode(stored[sequence].wire))
     writer.commit(writer.applied_sequence)
 
 
 def _apply_change(change: Change, writer: TantivyLexicalWriter) -> None:
     if change.stored is not None:
-        writer.add(change.stored.sequence, wire.decode(change.stored.wire))
+        writer.add_version(change.stored.sequence, wire.decode(change.stored.wire))
     if change.removed_sequence is not None:
-        writer.remove(change.removed_sequence)
+        writer.remove_version(change.removed_sequence)

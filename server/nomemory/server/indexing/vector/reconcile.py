@@ -26,7 +26,6 @@ class ReconciliationReport:
 
     Attributes:
         messages: number of messages that should have points.
-        points: number of stored points.
         mismatched: number of messages with an unexpected number of points.
         invalid: number of damaged points, whose messages are also counted as mismatched.
         orphans: number of versions that have points but were removed from the log.
@@ -98,7 +97,7 @@ class Reconciliation:
             report = await self._compare_and_report(report, users, with_vectors=pages % sample_every == 0)
             seen.update(users)
             after, pages = users[-1], pages + 1
-        if unknown_users := sorted(await self.index.users() - seen):
+        if unknown_users := sorted(await self.index.list_users() - seen):
             report = await self._compare_and_report(report, unknown_users, with_vectors=False)
         return report
 
@@ -125,7 +124,9 @@ class Reconciliation:
 
     async def _compare_once(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, PointDifferences]:
         stored = await self.index.read_points(users, with_vectors=with_vectors)
-        return stored, await self.in_store_thread(partial(self.expected.compare, users, stored.by_user, self.until))
+        return stored, await self.in_store_thread(
+            partial(self.expected.compare_users, users, stored.by_user, self.until)
+        )
 
 
 async def remove_orphans(index: VectorIndex, orphans: Sequence[OrphanedVersion]) -> None:

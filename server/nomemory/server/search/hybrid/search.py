@@ -178,9 +178,9 @@ class HybridSearch:
             empty = tuple(
                 date_range for date_range, messages in zip(question.date_ranges, by_period, strict=True) if not messages
             )
-            in_periods = [message for messages in by_period for message in messages]
+            period_messages = [message for messages in by_period for message in messages]
             current_pool = await self.pools.read_pool(
-                query.user_id, message_filter, question, nearest or [], counts, total, in_periods
+                query.user_id, message_filter, question, nearest or [], counts, total, period_messages
             )
             pool = current_pool.truncate(query.filter.until_us)
             if not len(pool.timeline):
@@ -318,13 +318,13 @@ class HybridSearch:
     ) -> SemanticHits:
         """Search the whole time range and each period by the caller's vector or by the embedding of a text."""
         vector = query.vector or await space.embed_query(query.user_id, text)
-        overall = await space.vectors.search(query.user_id, vector, message_filter, self.candidates_max)
-        in_periods = [
+        overall_hits = await space.vectors.search(query.user_id, vector, message_filter, self.candidates_max)
+        period_hits = [
             hit
             for period in periods
             for hit in await space.vectors.search(query.user_id, vector, period, _MAX_PERIOD_HITS)
         ]
-        return SemanticHits(overall, in_periods)
+        return SemanticHits(overall_hits, period_hits)
 
     def _run_first_pass(
         self,

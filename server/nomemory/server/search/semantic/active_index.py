@@ -43,7 +43,7 @@ class ActiveSpace:
         self._lease = SpaceLease(space)
 
     @property
-    def current(self) -> VectorSpace:
+    def current_space(self) -> VectorSpace:
         """The space for new reads."""
         return self._lease.space
 

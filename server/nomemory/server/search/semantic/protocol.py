@@ -100,7 +100,7 @@ class VectorIndex(VectorSearch, Protocol):
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
         """Remove the points of versions of a user's messages."""
 
-    async def users(self) -> set[str]:
+    async def list_users(self) -> set[str]:
         """Return the users who have points. The result may include users whose points were removed."""
 
     async def flush(self) -> None:

@@ -56,7 +56,7 @@ class TantivyLexicalWriter:
         """The sequence up to which all changes are committed."""
         return self._applied
 
-    def add(self, sequence: int, message: Message) -> None:
+    def add_version(self, sequence: int, message: Message) -> None:
         """Add a version of a message."""
         tokens, terms = analyze_text(message.content)
         fields = {
@@ -73,7 +73,7 @@ class TantivyLexicalWriter:
         }
         self._writer.add_document(tantivy.Document.from_dict(fields, self._schema))
 
-    def remove(self, sequence: int) -> None:
+    def remove_version(self, sequence: int) -> None:
         """Remove a version of a message, if it exists."""
         self._writer.delete_documents_by_term("seq", sequence)
 

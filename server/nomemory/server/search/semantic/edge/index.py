@@ -127,9 +127,9 @@ class EdgeIndex:
                 offset, has_more = page.next_offset, page.next_offset is not None
         return StoredPoints(by_user, invalid)
 
-    async def users(self) -> set[str]:
+    async def list_users(self) -> set[str]:
         """Return the users who have points. The result may include users whose points were removed."""
-        return await self._call_shard(Shard.users)
+        return await self._call_shard(Shard.list_users)
 
     async def count(self) -> int:
         """Count the points."""
@@ -179,7 +179,7 @@ class EdgeIndex:
             await asyncio.to_thread(
                 require_points_space, self._directory, _COMPACTION_PAGE, self._dimension, self._min_free_bytes
             )
-            has_more = await self._call_shard(Shard.compact, _COMPACTION_PAGE)
+            has_more = await self._call_shard(Shard.compact_page, _COMPACTION_PAGE)
             await asyncio.sleep(time.monotonic() - started)
 
     async def _call_shard(

@@ -150,7 +150,7 @@ class Shard:
         ]
         return UserPoints(sequences, len(records) - len(sequences), None if next_offset is None else str(next_offset))
 
-    def users(self) -> set[str]:
+    def list_users(self) -> set[str]:
         """Return the users who have points. The result may include users whose points were removed."""
         facet = self._engine.facet(qdrant.FacetRequest(USER, limit=_MAX_USERS))
         return {str(hit.value) for hit in facet.hits}
@@ -171,7 +171,7 @@ class Shard:
         self.cancel_compaction()
         self._compaction = Compaction(self._engine, self._directory.new_version_path(), self._dimension)
 
-    def compact(self, limit: int) -> bool:
+    def compact_page(self, limit: int) -> bool:
         """Copy the next `limit` points, and return whether there are more points.
 
         After the last page, switch to the new files.

@@ -185,7 +185,7 @@ class QdrantIndex:
         only = models.Filter(must=[_field_condition(MatchCondition(USER, user_id)), versions])
         await self._delete_points(user_id, models.FilterSelector(filter=only))
 
-    async def users(self) -> set[str]:
+    async def list_users(self) -> set[str]:
         """Return the users who have points."""
         await self._ensure_created()
         facet = await await_response(self._client.facet(self._collection, USER, limit=_MAX_USERS))
