@@ -103,7 +103,7 @@ def _read_command_line(pid: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ModelSpeed:
-    """The speed of a local model.
+    """The speed of a local embedding model.
 
     Attributes:
         texts_per_cpu_s: number of batched texts that are embedded per CPU second.

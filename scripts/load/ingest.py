@@ -35,7 +35,6 @@ class PhaseOutcome:
     """The outcome of writing one phase of the corpus.
 
     Attributes:
-        messages: number of messages that were written.
         seconds: time until the last acknowledgement.
         began_at: Unix time at which writing began.
         sample: the written messages that requests can refer to.

@@ -51,10 +51,7 @@ class BackupManifest:
 
     Attributes:
         format: the version of the backup format.
-        schema: the schema version of the log.
         log: the name of the log (`LogIdentity.name`).
-        sequence: the latest sequence of the log.
-        messages: the number of messages in the log.
         sha256: the SHA-256 of `log.db` in hexadecimal.
         taken: the Unix time of the backup in seconds.
     """

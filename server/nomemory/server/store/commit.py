@@ -50,7 +50,6 @@ class _Batch:
     Attributes:
         stores: messages to write, with their encoded bytes.
         removes: stored versions that the new versions replace.
-        outcomes: the outcome of each message of the batch.
         covering: the latest sequence of the messages that the batch does not change.
     """
 

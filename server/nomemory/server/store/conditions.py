@@ -90,12 +90,7 @@ class SqlDialect:
 
 
 class ExpiryConditions:
-    """Builds SQL conditions on the expiry and the retraction of messages.
-
-    Args:
-        dialect: the SQL dialect.
-        retention: the retention policy.
-    """
+    """Builds SQL conditions on the expiry and the retraction of messages."""
 
     def __init__(self, dialect: SqlDialect, retention: RetentionPolicy) -> None:
         self._dialect = dialect

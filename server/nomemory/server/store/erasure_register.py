@@ -71,7 +71,6 @@ class AppliedErasures(NamedTuple):
     """The result of applying a register of erasures to a log.
 
     Attributes:
-        entries: the number of entries of the register.
         users: the number of erased users who had messages in the log.
         messages: the number of removed messages, including those of erased users.
     """
@@ -125,12 +124,8 @@ def find_last_affected_sequence(erasure: ErasureEntry, epochs: Sequence[EpochSta
 
     An erasure in an epoch of this log affects messages up to the sequence of the erasure, or up to the last sequence of
     that epoch if it is smaller. An erasure in an unknown epoch was made in a log that a restored backup has replaced,
-    and affects all messages from before the replacement.
-
-    Args:
-        erasure: an entry of the register.
-        epochs: the epochs of the log, oldest first.
-        latest: the latest sequence of the log.
+    and affects all messages from before the replacement. The epochs are ordered, oldest first; `latest` is the latest
+    sequence of the log.
 
     Raises:
         RegisterError: the log has lost the erasure, but has not started a new epoch since.

@@ -15,7 +15,6 @@ class ExpiryResult:
     """The result of removing one batch of expired messages.
 
     Attributes:
-        removed: number of expired messages that were removed.
         after: the user after whom the sweep continues; None at the end of the sweep.
     """
 

@@ -96,7 +96,6 @@ class MigrationOutcome:
     """The result of migrating a message log to PostgreSQL.
 
     Attributes:
-        messages: the number of messages in the log.
         was_complete: whether an earlier run had already completed the migration.
     """
 
@@ -143,7 +142,6 @@ class _Migration:
     """A migration to PostgreSQL within one transaction.
 
     Attributes:
-        target: a connection to PostgreSQL in the transaction.
         destination: the URL of the database without credentials.
     """
 

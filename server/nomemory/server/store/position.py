@@ -32,8 +32,8 @@ class Checkpoint(NamedTuple):
     """The position of a follower in a log.
 
     Attributes:
-        log: the name of the log (`LogIdentity.name`). The name is empty in records that were written by a version
-            without epochs.
+        log: the name of the log (`LogIdentity.name`). The name of the log is empty in records that were written by a
+            version without epochs.
         sequence: the sequence of the last applied change.
     """
 

@@ -33,7 +33,6 @@ class WriteQueue(Generic[Queued]):
     Args:
         jobs_max: maximum number of queued jobs in all partitions.
         bytes_max: maximum size of the queued jobs in all partitions; an empty queue also accepts a larger job.
-        partitions: number of partitions.
     """
 
     def __init__(self, jobs_max: int, bytes_max: int, partitions: int = 1) -> None:
@@ -227,12 +226,7 @@ class QueuedLogWriter:
 
 
 class MeteredLogWriter:
-    """A `LogWriter` that wraps another writer and counts the committed changes in metrics.
-
-    Args:
-        writer: the wrapped writer.
-        meters: the counters.
-    """
+    """A `LogWriter` that wraps another writer and counts the committed changes in metrics."""
 
     def __init__(self, writer: LogWriter, meters: Meters) -> None:
         self._writer = writer

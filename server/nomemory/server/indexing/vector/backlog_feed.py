@@ -35,7 +35,6 @@ class BacklogFeed:
             with a caller's vector are indexed.
         is_shared: whether several servers share the index; this server then fills the index only between
             `start_leading` and `stop_leading`.
-        log_name: the name of the log (`LogIdentity.name`).
     """
 
     log: ChangeFeed

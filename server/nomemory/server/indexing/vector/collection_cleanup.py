@@ -25,7 +25,6 @@ class CollectionCleanup:
     """Deletes the vector collections of embedding models that are no longer used.
 
     Attributes:
-        vectors: the directory of all collections.
         spaces: the vector spaces whose collections are kept.
         shared_index: returns the shared index of a collection name, or None if this server does not share indexes.
     """

@@ -29,7 +29,6 @@ class PointBatch:
 
     Attributes:
         max_points: number of points at which the batch is full.
-        parts: the number of points of each message.
         refused: the rejected messages, each with its reason.
         new: messages that have no points in the index yet.
     """

@@ -63,7 +63,7 @@ class ExpectedPoints:
         """Return the next users who have messages, ordered by id, after the user `after`."""
         return self.log.list_users(after, _MAX_USERS)
 
-    def compare(
+    def compare_users(
         self, users: Sequence[str], stored: Sequence[Mapping[int, int]], until: FeedPosition
     ) -> PointDifferences:
         """Compare the points of users with their messages in the log, up to the position `until`.

@@ -87,7 +87,6 @@ class PostgresLeaderLock:
     The lock is lost after the fault STORAGE_UNAVAILABLE.
 
     Args:
-        database: the database of the log.
         collection: the name of the collection on the engine's server.
         lease_s: the lease time in seconds, after which an idle session loses the lock.
     """
@@ -126,12 +125,10 @@ class PostgresLeaderLock:
     async def record_leader(
         self, log: str, followed: FeedPosition | None, reset: Callable[[], Awaitable[None]]
     ) -> None:
-        """Record this server as the leader. If the index has not followed this log before, set its checkpoint.
+        """Record this server as the leader of the index, which follows the log with the name `log`.
 
-        Args:
-            log: the name of the log (`LogIdentity.name`).
-            followed: the initial checkpoint; None to reset the index.
-            reset: the function that empties the index.
+        An index that has not followed this log before gets the checkpoint `followed`, or is emptied with `reset` if
+        `followed` is None.
         """
         with translate_errors("written"):
             async with self._connection.transaction():

@@ -52,7 +52,6 @@ class PostgresSharedIndex:
     All coroutine methods raise the fault STORAGE_UNAVAILABLE while the database is unavailable.
 
     Args:
-        database: the database of the log.
         collection: the name of the collection on the engine's server.
         lease_s: the lease time of the leader lock, in seconds.
     """

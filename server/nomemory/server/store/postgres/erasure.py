@@ -63,7 +63,6 @@ class PostgresLogErasure:
     """Erases deleted messages from a PostgreSQL log (`ErasableLog`).
 
     Args:
-        database: the database of the log.
         follower: the name of this server in the table `followers`.
         is_lasting: whether this server has local indexes; removals are kept until every such server has erased them.
     """

@@ -140,10 +140,6 @@ class PostgresChangeFeed:
     """The change feed of a PostgreSQL log (`ChangeFeed`). Damaged messages are skipped.
 
     All methods raise DatabaseUnavailableError while the database is unavailable, and can be retried.
-
-    Args:
-        database: the database of the log.
-        damage_registry: receives reports of damaged messages.
     """
 
     def __init__(self, database: Database, damage_registry: DamageRegistry | None = None) -> None:

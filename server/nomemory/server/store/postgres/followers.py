@@ -47,11 +47,8 @@ async def register_follower(
 ) -> None:
     """Register this server in the table `followers`, so that removals are kept until its indexes have applied them.
 
-    Args:
-        database: the database of the log.
-        name: the name of this server.
-        record: the checkpoint in the data directory; None if there is none.
-        is_lasting: whether the server has local indexes; a server without local indexes can register again at any time.
+    `record` is the checkpoint in the data directory. A server without local indexes is not lasting, and can register
+    again at any time.
 
     Raises:
         LogUnusableError: the database is unavailable, or the registration of the server was deleted.

@@ -83,9 +83,7 @@ class PostgresLogReader:
     """Reads a PostgreSQL log through its own connection pool (`LogReader`). An instance belongs to one event loop.
 
     Args:
-        database: the database of the log.
         retention: the retention policy, by which expired messages are hidden.
-        damage_registry: collects detected damage.
     """
 
     def __init__(

@@ -49,7 +49,6 @@ class PostgresTransaction:
 
     Args:
         connection: a connection that nothing else uses during the transaction.
-        retention: the retention policy.
         extract_tokens: returns the lexical columns of a message.
     """
 

@@ -33,10 +33,8 @@ class PartitionCommitter:
     """Commits the queued jobs of one partition in order. An instance belongs to one event loop.
 
     Args:
-        database: the database of the log.
         take: removes and returns up to a number of jobs of the partition.
         announce: called after each commit that changed messages.
-        retention: the retention policy.
         extract_tokens: returns the lexical columns of a message.
     """
 
@@ -156,12 +154,10 @@ class PostgresLogWriter(QueuedLogWriter):
     same ids or the same `request_id`.
 
     Args:
-        database: the database of the log.
         queue_max: maximum number of queued jobs; further jobs are rejected with OVERLOADED.
         queue_max_bytes: maximum size of the queued messages; further jobs are rejected with OVERLOADED.
         announce: called after each commit that changed messages.
         connections: number of connections, and of partitions of the queue.
-        retention: the retention policy.
         extract_tokens: returns the lexical columns of a message.
     """
 

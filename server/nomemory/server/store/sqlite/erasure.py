@@ -39,8 +39,6 @@ class SqliteLogErasure:
     releases the POSIX locks of all connections of this process, so they must be closed first.
 
     Args:
-        writer: the writer of the log.
-        path: the database file.
         max_vacuum_bytes: files up to this size are rewritten with VACUUM.
     """
 

@@ -29,12 +29,7 @@ _REMOVED = f"SELECT seq, user_id, message_id FROM removals WHERE {_BETWEEN}"  # 
 
 
 class SqliteChangeFeed:
-    """The change feed of a SQLite log, read over its own connection. Damaged messages are skipped.
-
-    Args:
-        path: the database file.
-        damage_registry: receives reports of damaged messages.
-    """
+    """The change feed of a SQLite log, read over its own connection. Damaged messages are skipped."""
 
     def __init__(self, path: Path, damage_registry: DamageRegistry | None = None) -> None:
         self._rows = SqliteRows(path, damage_registry=damage_registry)

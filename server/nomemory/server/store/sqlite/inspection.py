@@ -67,7 +67,6 @@ class LogInspector:
     """Inspects the log periodically in a background thread, and as soon as a read has detected damage.
 
     Args:
-        path: the database file.
         damage_registry: records the damage, and requests inspections.
         interval_s: seconds between two inspections.
         pause_s: seconds to pause after each batch of messages.

@@ -76,9 +76,7 @@ class SqliteLogReader:
     """Reads a SQLite log (`LogReader`). An instance belongs to the event loop that created it.
 
     Args:
-        path: the database file.
         retention: the retention policy, by which expired messages are hidden.
-        damage_registry: collects detected damage.
         threads: the thread pool for long statements, which is closed before the reader; None to create a thread.
     """
 

@@ -30,7 +30,6 @@ class RegisterSource:
         file: the register file; None for the log that is replaced.
         since_us: Unix time in microseconds at which the register was created; the register contains no earlier erasure.
         exported_us: Unix time of the export in microseconds; None for a log.
-        erasures: returns the entries of the register.
     """
 
     file: Path | None

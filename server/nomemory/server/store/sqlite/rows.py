@@ -32,7 +32,6 @@ class SqliteRows:
     All methods raise the fault STORAGE_UNAVAILABLE if the file cannot be read or a message is damaged.
 
     Args:
-        path: the database file.
         expiry: hides expired messages; None to include them.
 
     Attributes:

@@ -73,9 +73,7 @@ class TransactionStep:
     Expired messages are treated as missing and may be removed.
 
     Args:
-        connection: a writable connection to the log.
         initial: the state of the log that the previous step returned.
-        retention: the retention policy.
     """
 
     def __init__(self, connection: sqlite3.Connection, initial: BucketState, retention: RetentionPolicy) -> None:

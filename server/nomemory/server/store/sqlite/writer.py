@@ -30,7 +30,6 @@ class SqliteLogWriter(QueuedLogWriter):
         queue_max: maximum number of queued jobs; further jobs are rejected with OVERLOADED.
         queue_max_bytes: maximum size of the queued messages; further jobs are rejected with OVERLOADED.
         announce: called in the writer's thread after each commit that changed messages.
-        retention: the retention policy.
 
     Raises:
         LogVersionError: the schema is not supported.
