@@ -45,8 +45,9 @@ class RecallAgent:
 
     Args:
         tools: the search tools, which are bound to the user.
-        planner: plans the searches after the ranking. If the planner is None or fails, `RulesPlanner` plans them.
-        model: the chat model. If it is None or fails, the answer quotes the best messages.
+        planner: plans the searches after the ranking. If the planner is None or fails, `RulesPlanner` plans the
+            searches.
+        model: the chat model. If the model is None or fails, the answer quotes the best messages.
         budget: the host's budget with the changes from the request.
         thresholds: the host's verdict thresholds for answers without a model.
     """

@@ -53,7 +53,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         thresholds: verdict thresholds for answers without a model.
         on_step: an async callback that is awaited after each tool call.
         metadata: gRPC metadata to send with every read.
-        at_least: a write token. Before it searches, the recall waits until both indexes contain this write.
+        at_least: a write token. The recall first waits until both indexes contain the write with this token.
 
     Raises:
         QueryServiceUnavailableError: the QueryService cannot be read.

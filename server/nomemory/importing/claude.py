@@ -16,7 +16,7 @@ _ROLES_BY_SENDER: Final = {"human": "user"}
 class ClaudeImporter(Importer):
     """Importer of Claude exports, `{uuid, name, chat_messages: [{uuid, sender, text, content, created_at}, …]}`.
 
-    Only the text parts of a message become its content. The metadata lists the types of the other parts.
+    The content of a message consists of its text parts. The metadata lists the types of the other parts.
     """
 
     name = "claude"

@@ -34,7 +34,7 @@ _Timestamp = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _LastMessage:
-    """For a user and a timestamp: the last message id, and the number of messages so far."""
+    """Id of the last message with a user and a timestamp, and the number of such messages so far."""
 
     message_id: str = ""
     count: int = 0

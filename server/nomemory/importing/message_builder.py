@@ -32,7 +32,7 @@ METADATA_VALUE_CHARS: Final = 1024  # the limit in the API definition
 
 
 def map_role(source_role: str) -> tuple[RoleName | None, dict[str, str]]:
-    """Convert a role of the source format; None if it is unknown. Return also metadata with the original role."""
+    """Convert a role of the source format, and return also metadata with that role. An unknown role becomes None."""
     normalized = source_role.lower().removeprefix("role_")
     role = ROLES.get(normalized)
     return role, {} if role in {normalized, None} else {ORIGINAL_ROLE: normalized}
@@ -46,7 +46,7 @@ class MessageDraft:
         ts: the time of the message; None only if an error was recorded, so that the message will be rejected.
         role: the role in the file, which `map_role` converts.
         content: the text.
-        message_id: the message id. If it is empty, a stable id is derived from the other fields.
+        message_id: the message id. If the id is empty, a stable id is derived from the other fields.
         keeps_id: whether `message_id` must not change. If false, the id may be changed to keep the order of the file.
         position: a part of the derived id that distinguishes messages whose other fields are equal.
         ignored: names of fields in the file that a message cannot store.
@@ -69,7 +69,7 @@ class MessageDraft:
     def build(
         self, location: SourceLocation, original: object, parse_errors: Iterable[str]
     ) -> AcceptedMessage | RejectedRecord:
-        """Build the message. If there are `parse_errors` or a field is invalid, reject it."""
+        """Build the message, or reject it if there are `parse_errors` or a field is invalid."""
         reasons = list(parse_errors)
         role, role_metadata = map_role(self.role)
         if role is None:

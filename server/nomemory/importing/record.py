@@ -31,7 +31,7 @@ class Record:
     """A JSON value in a file to import: a line, or an item of the outermost array.
 
     Attributes:
-        original: the value to write to the rejects file if it is rejected.
+        original: the value to write to the rejects file if the record is rejected.
     """
 
     location: SourceLocation

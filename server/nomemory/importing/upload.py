@@ -115,7 +115,7 @@ class MessageUploader:
         self.counts.rejected += 1
 
     def _record_rejection(self, item: AcceptedMessage | RejectedRecord, reasons: tuple[str, ...]) -> None:
-        """Add a rejected message to the groups of its reasons. After 20 groups, add it to `other reasons`."""
+        """Add a rejected message to the group of each reason, or to `other reasons` if there are 20 groups already."""
         self._on_reject(item, reasons)
         groups = self.rejection_groups
         # JSON errors are grouped regardless of their position.
@@ -173,7 +173,7 @@ def wait_until_indexed(get_status: Callable[[], Status], timeout_s: float, on_pe
 def _is_index_behind(status: Status, sequence: int) -> bool:
     """Return whether an index has not reached a sequence number of the message log.
 
-    A caller in a namespace gets no sequence numbers. For it, the number of pending messages decides.
+    The number of pending messages decides for a caller in a namespace, who gets no sequence numbers.
     """
     return any(index.checkpoint < sequence if sequence else index.pending for index in _list_used_indexes(status))
 

@@ -135,7 +135,10 @@ def neighbors(
     after: int | None = None,
     return_fields: Sequence[str] | None = None,
 ) -> query_service_pb2.GetNeighborsRequest:
-    """Return the messages around a message, oldest first. By default, 20 messages before it and none after it."""
+    """Return the messages around a message, oldest first.
+
+    The default is 20 messages before the message and none after it.
+    """
     return query_service_pb2.GetNeighborsRequest(
         user_id=user_id, message_id=message_id, before=before, after=after, return_fields=_build_mask(return_fields)
     )
@@ -144,7 +147,7 @@ def neighbors(
 def batch_get(
     user_id: str, message_ids: Iterable[str], *, return_fields: Sequence[str] | None = None
 ) -> query_service_pb2.BatchGetMessagesRequest:
-    """Return up to 500 messages by id. The response has them in the order of the ids."""
+    """Return up to 500 messages by id, in the order of the ids."""
     return query_service_pb2.BatchGetMessagesRequest(
         user_id=user_id, message_ids=message_ids, return_fields=_build_mask(return_fields)
     )
@@ -182,8 +185,8 @@ def export_messages(
 ) -> query_service_pb2.ExportMessagesRequest:
     """Export all messages of a user, oldest first, in batches that `import_messages` accepts.
 
-    To resume after a batch, pass its cursor. The cursor of the last batch is empty. The call has the timeout
-    `import_timeout`.
+    To resume after a batch, pass the cursor of that batch. The cursor of the last batch is empty. The call has the
+    timeout `import_timeout`.
     """
     return query_service_pb2.ExportMessagesRequest(user_id=user_id, filter=_build_filter(**filters), cursor=cursor)
 

@@ -27,8 +27,8 @@ from nomemory.v1 import ingest_service_pb2, ingest_service_pb2_grpc
 class Client(BaseClient, BlockingClient):
     """A thread-safe client that uses one gRPC channel.
 
-    Close the client after use, or use it as a context manager. Methods return the protobuf messages of the API. If a
-    call fails, they raise `NoMemoryError`. A call that fails with UNAVAILABLE is retried; a stream is retried only
+    Close the client after use, or use it as a context manager. Methods return the protobuf messages of the API, and
+    raise `NoMemoryError` if a call fails. A call that fails with UNAVAILABLE is retried; a stream is retried only
     before its first message. Times are timezone-aware datetimes or RFC 3339 strings.
 
     Args:

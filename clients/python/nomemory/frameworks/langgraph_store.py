@@ -39,7 +39,7 @@ class MemoryStore(BaseStore):
     conversation id if the message has one. Deleting an item deletes the message.
 
     Args:
-        client: the client for all calls. The caller must close it.
+        client: the client for all calls, which the caller must close.
         user_id: the user who owns the messages. A namespace cannot select another user.
         namespace: the root namespace of all items.
     """
@@ -54,7 +54,7 @@ class MemoryStore(BaseStore):
         """Execute store operations in order.
 
         Raises:
-            ValueError: an operation is not supported. Operations before it have been executed.
+            ValueError: an operation is not supported, but all operations before it have been executed.
             NoMemoryError: a call failed.
         """
         return [self._execute_operation(op) for op in ops]

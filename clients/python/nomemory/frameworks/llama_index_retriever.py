@@ -16,7 +16,7 @@ class MemoryRetriever(BaseRetriever):
     """LlamaIndex retriever that searches a user's messages with hybrid search. Each node is a complete message.
 
     Args:
-        client: the client for all calls. The caller must close it.
+        client: the client for all calls, which the caller must close.
         user_id: the user whose messages are searched.
         options: options of `Client.hybrid_search`.
     """

@@ -35,7 +35,7 @@ class MemorySession(SessionABC):
     reasoning or an image, is stored as JSON with the role `tool`. `pop_item` and `clear_session` delete messages.
 
     Args:
-        client: the client for all calls. The caller must close it.
+        client: the client for all calls, which the caller must close.
         user_id: the user who owns the conversation.
         session_id: the id of the conversation; must not be empty.
         keep_others: whether to store items that are not text. A run that was interrupted during a tool call can be

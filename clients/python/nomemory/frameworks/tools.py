@@ -23,7 +23,10 @@ class LastWrite:
         self.token = ""
 
     def read_after_write(self, read: Callable[[str], Result]) -> Result:
-        """Run a read with the write token. If the indexes do not reach the token in time, read without it."""
+        """Run a read with the write token.
+
+        If the indexes do not reach the token in time, repeat the read without the token.
+        """
         try:
             return read(self.token)
         except NoMemoryError as error:
@@ -49,7 +52,7 @@ class MemoryTools:
     Tool arguments cannot select another user. Reads include earlier writes of the same instance.
 
     Args:
-        client: the client for all calls. The caller must close it.
+        client: the client for all calls, which the caller must close.
         user_id: the user whose memory the tools read and write.
         may_write: whether to include the tool `remember`, which requires the scope `ingest`.
         may_delete: whether to include the tool `forget`, which deletes messages and requires the scope `ingest`.

@@ -1,4 +1,4 @@
-"""Rules that `nomemory skill check` applies. docs/skills.md lists them in the same table."""
+"""Rules for skills, which `nomemory skill check` applies and docs/skills.md lists."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _MAX_CHARS: Final = 32_000
 
 
 def build_query_text(turns: Sequence[Turn]) -> str:
-    """Return the user's last turn. If the turn is short, put up to two earlier turns before it."""
+    """Return the user's last turn, with up to two earlier turns before it if the turn is short."""
     last = _find_last_user_turn(turns)
     if last is None:
         return ""
@@ -30,7 +30,7 @@ def _find_last_user_turn(turns: Sequence[Turn]) -> int | None:
 
 
 def _join_and_shorten(texts: Sequence[str]) -> str:
-    """Join texts up to the maximum length. If the last text alone is too long, remove its middle."""
+    """Join texts up to the maximum length. If the last text alone is too long, remove the middle of that text."""
     last = texts[-1]
     if len(last) > _MAX_CHARS:
         half = _MAX_CHARS // 2

@@ -17,7 +17,7 @@ class ContextRequest:
         conversation_id: the current conversation; empty if it is not stored.
         max_tokens: maximum number of estimated tokens in the prompt text.
         now: the current time, in the time zone for dates in the text. Messages sent at or after `now` are ignored.
-        at_least: a write token. The search waits until the indexes contain this write.
+        at_least: a write token. The search waits until the indexes contain the write with this token.
         exclude_conversation_ids: conversations to exclude from the search, in addition to the current one.
     """
 

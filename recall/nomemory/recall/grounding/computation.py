@@ -197,7 +197,7 @@ def _add_quantities(left: Quantity, right: Quantity, sign: int) -> Quantity:
 
 
 def _add_months(ordinal: Decimal, months: int) -> Decimal:
-    """Add months to a date. If the resulting month is shorter, use its last day."""
+    """Add months to a date. If the resulting month does not have the day, use the last day of that month."""
     if not months:
         return ordinal
     day = date.fromordinal(int(ordinal))

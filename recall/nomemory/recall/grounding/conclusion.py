@@ -49,7 +49,7 @@ def verify_draft(
     findings: SearchFindings,
     thresholds: SufficiencyThresholds = DEFAULT_THRESHOLDS,
 ) -> VerifiedView:
-    """Verify a draft, mark superseded statements and their authors, and decide the verdict.
+    """Verify a draft, annotate its statements with authors and superseding messages, and decide the verdict.
 
     If a chat model wrote the draft, its verdict and conflicts are kept if they are consistent with the verified
     statements. Otherwise, rules determine both. The memory view is empty if nothing answers the question.

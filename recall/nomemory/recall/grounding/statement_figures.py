@@ -2,7 +2,7 @@
 
 A figure is supported if a quote contains it, or if it can be computed from figures in the quotes. A quote also supports
 the date on which its message was sent, and dates relative to this date. A number is also supported if it is the number
-of quotes. A statement with an unsupported figure is rejected.
+of quotes. If a figure of a statement is not supported, the quotes replace the statement.
 """
 
 from __future__ import annotations
@@ -79,10 +79,7 @@ class FigureChecker:
         return all(_is_known_name(name, known_names) for name in self._find_names(text))
 
     def _find_names(self, text: str) -> Iterator[str]:
-        """Return the capitalized words that are names.
-
-        The first word of a sentence counts only if it is a known name.
-        """
+        """Yield the capitalized words that are names. The first word of a sentence must be a known name."""
         for sentence in split_sentence_texts(text):
             for index, match in enumerate(_LATIN_WORD.finditer(sentence)):
                 word = _ENDING.sub("", match[0])

@@ -13,7 +13,10 @@ from nomemory.recall.model.sufficiency import SufficiencyThresholds
 
 @dataclass(frozen=True, slots=True)
 class VerdictDecision:
-    """A verdict and its reason. `sufficiency_threshold` is None if the verdict does not depend on the threshold."""
+    """A verdict with the reason for it.
+
+    `sufficiency_threshold` is None if the verdict does not depend on the threshold.
+    """
 
     verdict: Verdict
     reason: Note
@@ -26,7 +29,7 @@ def accept_model_verdict(
     """Return a chat model's verdict if it is consistent with the verified statements, otherwise None.
 
     Args:
-        verdict: the chat model's verdict; None if it gave no valid one.
+        verdict: the chat model's verdict; None if the model gave no valid verdict.
         has_valid_statement: whether one of the model's statements was verified.
         has_contradiction: whether one of the model's conflicts was verified.
     """

@@ -1,4 +1,4 @@
-"""Differences between chat completions endpoints, and the request parameters that avoid them."""
+"""Request parameters that differ between the endpoints of the chat completions API."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class SearchFindings:
 
     Attributes:
         evidence: retrieved messages in ranking order. Messages that assert something come first.
-        relations: pairs of related messages, ordered by the time of the newer message.
+        relations: pairs of related messages, sorted by the time of the newer message.
         sufficiency: estimate that the message log contains the answer; None if no search made an estimate.
     """
 

@@ -96,13 +96,14 @@ class DraftConflict:
 
 @dataclass(frozen=True, slots=True)
 class DraftView:
-    """A memory view that is not verified yet. Rules or a chat model wrote it.
+    """A memory view, written by rules or by a chat model, that is not verified yet.
 
     Attributes:
         statements: the statements, best first.
-        verdict: the chat model's verdict. If it is None and the draft has no conflicts, rules decide the verdict.
+        verdict: the chat model's verdict. If the verdict is None and the draft has no conflicts, rules decide the
+            verdict.
         conflicts: the conflicts that the chat model reported.
-        is_model_written: whether a chat model wrote the statements. If so, their figures are checked against the
+        is_model_written: whether a chat model wrote the statements, so that their figures must be checked against the
             quotes.
     """
 

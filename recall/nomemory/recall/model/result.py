@@ -39,7 +39,7 @@ class RecallResult:
                 Long messages are shortened to their most relevant passages. If the text is still too long, the least
                 relevant messages are dropped.
             question: the question, whose words select passages of long messages, and whose time zone is used for dates.
-                If it is None, only quotes select passages, and dates are in UTC.
+                Without a question, only quotes select passages, and dates are in UTC.
 
         Raises:
             ValueError: `max_tokens` is too small.

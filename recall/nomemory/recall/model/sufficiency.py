@@ -22,7 +22,7 @@ class Sufficiency:
 
 @dataclass(frozen=True, slots=True)
 class SufficiencyThresholds:
-    """Thresholds for verdicts and quotes when no chat model answers. The host sets them.
+    """Thresholds, set by the host, for verdicts and quotes when no chat model answers.
 
     Attributes:
         supported: minimum calibrated probability for the verdict SUPPORTED.

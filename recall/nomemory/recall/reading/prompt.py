@@ -159,8 +159,8 @@ def build_rejection_prompt(reason: str, lookups: int) -> str:
 def group_messages_by_day(lines: Sequence[Line]) -> Iterator[Line]:
     """Put a heading with the date before the messages of each day.
 
-    Several messages of one conversation on a day get their own heading. The lines of the messages then contain only the
-    time.
+    If several messages of a day belong to one conversation, the conversation gets a heading, too. The lines of the
+    messages then contain only the time.
     """
     dated_lines = [(str(line["said"]).rpartition(" "), line) for line in lines]
     conversation_sizes = Counter((day, line.get("talk")) for (day, _, _), line in dated_lines)

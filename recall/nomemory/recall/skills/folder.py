@@ -58,8 +58,8 @@ class SkillFolder:
         library: the folder that must contain the skill after symbolic links are resolved.
 
     Raises:
-        SkillInvalidError: a file is missing, is not UTF-8 text, is too large, or is outside the folder. All methods may
-            raise this error.
+        SkillInvalidError: raised by all methods if a file is missing, is not UTF-8 text, is too large, or is outside
+            the folder.
     """
 
     def __init__(self, path: Path, library: Path) -> None:

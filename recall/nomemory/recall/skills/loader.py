@@ -48,7 +48,7 @@ class SkillLibrary:
     """Loads skills from folders, and reloads them after changes. The name of a skill's folder is the name of the skill.
 
     Args:
-        folders: the parent folders to search. The first one that contains the skill is used.
+        folders: the parent folders to search. The first folder that contains the skill is used.
         default: name of the skill that is loaded if a request names none.
     """
 
@@ -73,7 +73,7 @@ class SkillLibrary:
             raise SkillInvalidError("a file cannot be read", SkillFault.TEXT, skill=name) from None
 
     def list_names(self) -> list[str]:
-        """Return the names of the recall skills. The default skill is first. Skills are not validated."""
+        """Return the names of the recall skills, the default skill first. Skills are not validated."""
         folders = {file.parent.name for folder in self._folders for file in folder.glob(f"*/{SKILL_FILE}")}
         return sorted(
             filter(_NAME.fullmatch, folders - {CREATOR_SKILL}), key=lambda name: (name != self._default, name)

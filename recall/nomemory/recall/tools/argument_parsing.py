@@ -26,7 +26,7 @@ def parse_arguments(model: type[_Arguments], arguments: Mapping[str, object], zo
     """Parse the arguments of a tool call. Times without an offset are in `zone`. Unknown arguments are ignored.
 
     Raises:
-        InvalidToolCallError: an argument is missing or invalid. The error message contains its name.
+        InvalidToolCallError: an argument is missing or invalid. The error message names the argument.
     """
     try:
         return model.model_validate(arguments, context={"zone": zone})

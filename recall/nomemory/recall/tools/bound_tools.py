@@ -80,7 +80,7 @@ class BoundTools:
     Args:
         binding: the user, the conversation and the write token of every request.
         budget: the limits for the results of a call.
-        before: a timezone-aware time. Messages sent at or after it are never returned.
+        before: a timezone-aware time. Messages sent at or after this time are never returned.
         metadata: gRPC metadata to send with every call, such as the service's API key.
         embedded: a query text, and the vector that the caller computed for it.
     """

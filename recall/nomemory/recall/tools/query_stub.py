@@ -61,24 +61,24 @@ class QueryStub(Protocol):
 
     @property
     def ListMessages(self) -> StubMethod[pb.ListMessagesRequest, pb.ListMessagesResponse]:  # noqa: N802 - the contract's name
-        """The method that lists messages by time."""
+        """The stub method that lists messages by time."""
 
     @property
     def LexicalSearch(self) -> StubMethod[pb.LexicalSearchRequest, pb.LexicalSearchResponse]:  # noqa: N802 - as above
-        """The method for lexical search."""
+        """The stub method for lexical search."""
 
     @property
     def SemanticSearch(self) -> StubMethod[pb.SemanticSearchRequest, pb.SemanticSearchResponse]:  # noqa: N802 - as above
-        """The method for semantic search."""
+        """The stub method for semantic search."""
 
     @property
     def HybridSearch(self) -> StubMethod[pb.HybridSearchRequest, pb.HybridSearchResponse]:  # noqa: N802 - as above
-        """The method for hybrid search."""
+        """The stub method for hybrid search."""
 
     @property
     def GetNeighbors(self) -> StubMethod[pb.GetNeighborsRequest, pb.GetNeighborsResponse]:  # noqa: N802 - as above
-        """The method that returns the messages around a message."""
+        """The stub method that returns the messages around a message."""
 
     @property
     def BatchGetMessages(self) -> StubMethod[pb.BatchGetMessagesRequest, pb.BatchGetMessagesResponse]:  # noqa: N802 - as above
-        """The method that returns messages by id."""
+        """The stub method that returns messages by id."""

@@ -32,7 +32,7 @@ class RequestBuilder:
     Args:
         binding: the user, the conversation and the write token of every request.
         budget: the limits for the results of a request.
-        before: a timezone-aware time. Messages sent at or after it are not requested.
+        before: a timezone-aware time. Messages sent at or after this time are not requested.
         embedded: a query text, and the vector that the caller computed for it.
     """
 
@@ -49,7 +49,7 @@ class RequestBuilder:
 
         Raises:
             InvalidToolCallError: the time range is empty, or the filter names another conversation than the binding.
-                The methods for searches raise this error, too.
+                The methods that build search requests raise this error, too.
         """
         return pb.ListMessagesRequest(
             **self._build_common_fields(arguments.filter),

@@ -40,7 +40,7 @@ class ToolResult:
     """The result of a tool call.
 
     Attributes:
-        items: the hits. Searches return them best first, other tools by time.
+        items: the hits. Searches return hits best first, other tools by time.
         next_cursor: the cursor for the next page, or empty.
         index_lagging: whether some stored messages were not searchable yet.
         truncated: whether messages were dropped to fit the budget.

@@ -41,7 +41,7 @@ class Steering:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes about invalid entries. A response has room for a limited number of them."""
+        """Notes about invalid entries, up to the maximum number of notes in a response."""
         shown = tuple(map(str, self.invalid_entries[:_MAX_NOTES]))
         omitted_count = self.invalid_count - len(shown)
         return (*shown, f"{omitted_count} more entries of the skill are invalid") if omitted_count else shown
