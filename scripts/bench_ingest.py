@@ -76,13 +76,13 @@ async def send_batches(addresses: Sequence[str], batches: Sequence[bytes], concu
     for channel in channels:
         await channel.channel_ready()
 
-    async def call_until_done(channel: grpc.aio.Channel) -> None:
+    async def send_requests(channel: grpc.aio.Channel) -> None:
         write: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
         for batch in remaining:
             await write(batch)
 
     began = time.perf_counter()
-    await asyncio.gather(*(call_until_done(channel) for channel in channels for _ in range(concurrency)))
+    await asyncio.gather(*(send_requests(channel) for channel in channels for _ in range(concurrency)))
     took_s = time.perf_counter() - began
     for channel in channels:
         await channel.close()

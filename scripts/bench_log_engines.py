@@ -133,12 +133,12 @@ async def run_case(case: BenchmarkCase, concurrency: int) -> float:
     """Send the calls of a case with `concurrency` callers; return the elapsed seconds."""
     numbers = iter(range(case.calls))
 
-    async def call_until_done() -> None:
+    async def send_requests() -> None:
         for n in numbers:
             await case.call(n)
 
     began = time.perf_counter()
-    await asyncio.gather(*(call_until_done() for _ in range(concurrency)))
+    await asyncio.gather(*(send_requests() for _ in range(concurrency)))
     return time.perf_counter() - began
 
 

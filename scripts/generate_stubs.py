@@ -25,16 +25,16 @@ def read_plugin_configuration(language: str) -> list[dict[str, Any]]:
     return [plugin for plugin in template["plugins"] if Path(plugin["out"]).name == language]
 
 
-def generate_language(language: str, out: Path, also: Sequence[str] = ()) -> None:
+def generate_language(language: str, out: Path, proto_folders: Sequence[str] = ()) -> None:
     """Generate the stubs of one language into a folder.
 
     Args:
         language: the last component of the plugin's `out` path, such as `go`.
         out: target folder.
-        also: paths of additional proto folders.
+        proto_folders: paths of additional proto folders.
     """
     template = yaml.safe_load((ROOT / "buf.gen.yaml").read_text(encoding="utf-8"))
-    template["inputs"][0]["paths"] += also
+    template["inputs"][0]["paths"] += proto_folders
     template["plugins"] = [plugin | {"out": str(out)} for plugin in read_plugin_configuration(language)]
     run_command(ROOT, BUF, "generate", "--template", json.dumps(template))
 
@@ -60,17 +60,16 @@ class ClientStubs:
 
     Attributes:
         language: as in `generate_language`.
-        root: folder of the committed stubs.
         pattern: glob of the stub files below `root`.
-        needs: programs that the generation requires.
-        also: as in `generate_language`.
+        required_programs: programs without which the stubs cannot be generated.
+        proto_folders: as in `generate_language`.
     """
 
     language: str
     root: Path
     pattern: str
-    needs: Sequence[str] = ()
-    also: Sequence[str] = ()
+    required_programs: Sequence[str] = ()
+    proto_folders: Sequence[str] = ()
 
     def replace_committed_stubs(self) -> None:
         """Replace the committed stubs with newly generated ones."""
@@ -88,7 +87,7 @@ class ClientStubs:
 
     def _generate_files(self) -> Mapping[str, bytes]:
         with tempfile.TemporaryDirectory() as folder:
-            generate_language(self.language, Path(folder), self.also)
+            generate_language(self.language, Path(folder), self.proto_folders)
             return _read_files(Path(folder), self.pattern)
 
 
@@ -113,7 +112,7 @@ def write_or_check_stubs(stubs: Sequence[ClientStubs], *, check: bool) -> int:
     """Write or check the stubs of each language whose programs are installed; return the exit status."""
     outdated = []
     for stub in stubs:
-        if missing := describe_missing_programs(stub.needs):
+        if missing := describe_missing_programs(stub.required_programs):
             print(f"stubs of {stub.language}: skipped, {missing}")
         elif not check:
             stub.replace_committed_stubs()

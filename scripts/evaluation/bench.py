@@ -128,9 +128,11 @@ def bench_recall(
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
         raise click.ClickException(f"a call failed: {error}") from None
-    _print_items([table for name, by_method in results.items() if by_method for table in build_tables(name, by_method)])
-    _print_items(list(build_ablation_tables(steps)))
-    _print_items([build_leave_one_out_table(left_out)] if left_out else [])
+    _print_tables(
+        [table for name, by_method in results.items() if by_method for table in build_tables(name, by_method)]
+    )
+    _print_tables(list(build_ablation_tables(steps)))
+    _print_tables([build_leave_one_out_table(left_out)] if left_out else [])
     destination.write_results(results, {"ablation": steps, "leave_one_out": left_out})
     if waiting:
         stderr_console().print(
@@ -184,8 +186,10 @@ def _recall_labeled_questions(sets: Sequence[LabeledSet], data: str, settings: M
         _load_messages(client, labeled)
         questions = [question for item in labeled for question in item.questions]
         recall = RecallMethod()
-        answers = list(ask_all(client, recall, questions, server.cpu_ms))
-        return RecallAnswers(answers, list(ask_all(client, recall, make_off_topic_questions(questions), server.cpu_ms)))
+        answers = list(ask_all(client, recall, questions, server.measure_cpu_ms))
+        return RecallAnswers(
+            answers, list(ask_all(client, recall, make_off_topic_questions(questions), server.measure_cpu_ms))
+        )
 
 
 def _build_server_settings(data: str) -> dict[str, str]:
@@ -210,12 +214,12 @@ def _ask_set(
     console = stderr_console()
     for name, method in chosen.items():
         try:
-            answers = list(ask_all(client, method, _show_progress(labeled_set, name, console), server.cpu_ms))
+            answers = list(ask_all(client, method, _show_progress(labeled_set, name, console), server.measure_cpu_ms))
         except UnsupportedMethodError as error:
             console.print(f"skipped: {name} on {labeled_set.name}: {error}", style="yellow", soft_wrap=True)
             continue
         others = make_off_topic_questions(labeled_set.questions) if isinstance(method, RecallMethod) else []
-        yield name, summarize_answers(answers, list(ask_all(client, method, others, server.cpu_ms)))
+        yield name, summarize_answers(answers, list(ask_all(client, method, others, server.measure_cpu_ms)))
 
 
 def _show_progress(labeled_set: LabeledSet, name: str, console: Console) -> Iterator[Question]:
@@ -223,7 +227,7 @@ def _show_progress(labeled_set: LabeledSet, name: str, console: Console) -> Iter
     yield from track(labeled_set.questions, label, console=console, transient=True, disable=hidden)
 
 
-def _print_items(items: Sequence[Text | Table]) -> None:
+def _print_tables(items: Sequence[Text | Table]) -> None:
     console = stdout_console()
     console.width = max(console.width, _WIDTH) if not console.is_terminal else console.width
     for item in items:

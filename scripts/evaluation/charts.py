@@ -1,4 +1,4 @@
-"""Bar charts as SVG, including the chart of `scripts/bench_recall`. Equal figures result in identical files."""
+"""Bar charts as SVG, including the chart of `scripts/bench_recall`. The same figures always produce identical files."""
 
 from __future__ import annotations
 

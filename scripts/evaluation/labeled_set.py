@@ -30,7 +30,6 @@ class LabeledSet:
 
     Attributes:
         name: prefix of the file names; the folder name if the file is `messages.jsonl`.
-        path: path of the messages file.
         messages: the messages, each with its location in the file.
     """
 

@@ -44,9 +44,9 @@ class TemporaryServer:
     process_id: int
     http: str = ""
 
-    def cpu_ms(self) -> float | None:
+    def measure_cpu_ms(self) -> float | None:
         """Return the CPU time of the process tree in milliseconds; None if the system does not report it."""
-        return cpu_ms(process_tree(self.process_id))
+        return measure_cpu_ms(process_tree(self.process_id))
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def process_tree(pid: int) -> list[int]:
     return [pid] + [descendant for child in children for descendant in process_tree(child)]
 
 
-def cpu_ms(pids: list[int]) -> float | None:
+def measure_cpu_ms(pids: list[int]) -> float | None:
     """Return the CPU time of the running threads of processes in milliseconds; None if it is not available."""
     thread_ns = [_thread_run_time_ns(thread) for pid in pids for thread in (_PROC / f"{pid}/task").glob("*")]
     return sum(thread_ns) / 1e6 if thread_ns else None

@@ -47,12 +47,12 @@ def read_view(reply: pb.RecallResponse) -> ViewCitations:
 
 
 def compute_view_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
-    """Return the metrics of views of answerable questions with required facts, all from 0 to 1.
+    """Return the metrics of memory views, all from 0 to 1; undefined metrics are omitted.
 
-    `view_recall`: share of required facts that a statement cites. `view_full`: share of questions with all required
-    facts cited. `view_precision`: share of statements that cite evidence or a message with an outdated value.
-    `current_first`: share of the questions about a changed value whose first citation of the new value precedes all
-    citations of the old one. Undefined metrics are omitted.
+    The questions must be answerable and have required facts. `view_recall`: share of required facts that a statement
+    cites. `view_full`: share of questions with all required facts cited. `view_precision`: share of statements that
+    cite evidence or a message with an outdated value. `current_first`: share of the questions about a changed value
+    whose first citation of the new value precedes all citations of the old one.
     """
     cited_facts = [[_is_cited(needed, item.view) for needed in item.question.needed_facts] for item in judged]
     relevant = [_is_relevant(cited, item.question) for item in judged for cited in item.view.statements]

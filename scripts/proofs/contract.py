@@ -22,7 +22,7 @@ class CallOutcome:
 
     Attributes:
         visible: all bytes that the caller sees: replies, or the details and metadata of an error.
-        seconds: duration of the call in seconds.
+        seconds: time from the request to the end of the reply.
         is_from_server: whether the server produced the status, as opposed to the client library.
     """
 

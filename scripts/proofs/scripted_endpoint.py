@@ -36,7 +36,6 @@ class ScriptedEndpoint:
     """Fake of `/v1/embeddings` and `/v1/chat/completions`.
 
     Attributes:
-        behavior: current response behavior.
         chat: returns the content of a chat completion for a request body.
     """
 

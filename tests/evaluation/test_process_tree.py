@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.temporary_server import cpu_ms, process_tree
+from evaluation.temporary_server import measure_cpu_ms, process_tree
 
 STARTING = "subprocess.run([sys.executable, '-c', 'while True: pass'])"
 BUSY = f"import subprocess, sys, threading; threading.Thread(target=lambda: {STARTING}).start()"
@@ -22,10 +22,10 @@ def test_the_children_count_too() -> None:
         try:
             while len(process_tree(process.pid)) < 2:
                 pass
-            while (cpu_ms(process_tree(process.pid)) or 0) < 200:
+            while (measure_cpu_ms(process_tree(process.pid)) or 0) < 200:
                 pass
             assert len(process_tree(process.pid)) == 2
-            assert (cpu_ms([process.pid]) or 0) < 200
+            assert (measure_cpu_ms([process.pid]) or 0) < 200
         finally:
             for pid in process_tree(process.pid):
                 os.kill(pid, signal.SIGKILL)
@@ -35,4 +35,4 @@ def test_a_process_that_has_ended_has_no_cpu_time() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     assert process_tree(process.pid) == [process.pid]
-    assert cpu_ms([process.pid]) is None
+    assert measure_cpu_ms([process.pid]) is None

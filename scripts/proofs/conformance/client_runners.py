@@ -29,7 +29,6 @@ class ClientRunner:
 
     Attributes:
         folder: working directory, relative to the repository.
-        required_programs: programs that the client requires.
         prepare: commands that build the client.
         play: command that runs the scenario; called with three file names: the scenario, the connection file of
             `run_golden_server`, and the output file, to which it writes a line of JSON per step.

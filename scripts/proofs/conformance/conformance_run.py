@@ -25,9 +25,7 @@ class ConformanceRun:
     """One run against one server.
 
     Attributes:
-        connection: addresses and credentials of the server.
         users: ids of the users that `create_user` created.
-        info: the reply of GetServerInfo.
     """
 
     connection: ServerConnection
@@ -139,7 +137,6 @@ class ConformanceCheck:
     """A check that the server keeps a guarantee.
 
     Attributes:
-        name: the guarantee.
         function: yields a line for each violation.
     """
 

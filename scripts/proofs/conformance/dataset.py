@@ -29,7 +29,6 @@ class Dataset:
 
     Args:
         random: source of all random choices.
-        dimension: dimension of the embeddings.
     """
 
     user_id: str

@@ -49,7 +49,7 @@ class McpPlayer(ScenarioPlayer):
             return {NO_TOOL: str(missing)}
 
     def call(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
-        """Return the replies of the call of a step."""
+        """Make the call of a step, and return its replies."""
         try:
             call = build_tool_call(step, request)
             if AT_LEAST in request:

@@ -2,9 +2,9 @@
 
 The test starts a server, fills its caches, measures its capacity, and then sends the traffic of a chat product at 70 %
 of that capacity. The test samples memory, descriptors, threads, index segments, files, CPU time and latency every few
-seconds. The amount of data is constant. A figure is flat if its growth over the last two thirds of the run, estimated
-by linear regression, is within its tolerance. Latency has no tolerance, because it depends on other load of the
-machine. The exit status is 1 if a figure grows or if calls failed.
+seconds. The amount of stored data is constant during the test. A figure is flat if its growth over the last two thirds
+of the run, estimated by linear regression, is within its tolerance. Latency has no tolerance, because it depends on
+other load of the machine. The exit status is 1 if a figure grows or if calls failed.
 """
 
 from __future__ import annotations

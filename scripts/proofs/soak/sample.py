@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.temporary_server import cpu_ms, process_tree
+from evaluation.temporary_server import measure_cpu_ms, process_tree
 from proofs.memory import open_descriptor_count, rss_mb, thread_count
 from proofs.server_under_test import ServerUnderTest
 from proofs.soak.traffic import CallStatistics
@@ -21,7 +21,7 @@ class Sample:
 
     Attributes:
         minute: minutes since the start of the steady load.
-        figures: figures by name, such as memory per role, descriptors, threads, segments, files and latency.
+        figures: values by name, such as memory per role, descriptors, threads, segments, files and latency.
     """
 
     minute: float
@@ -68,7 +68,7 @@ def _summarize_latency(waits: CallStatistics) -> dict[str, float]:
 
 
 def _measure_cpu_ms(server: ServerUnderTest) -> float:
-    return cpu_ms(process_tree(server.pid)) or 0.0
+    return measure_cpu_ms(process_tree(server.pid)) or 0.0
 
 
 def _count_segments(data: Path) -> int:

@@ -57,8 +57,6 @@ class TrafficGenerator:
 
     Args:
         target: HOST:PORT of the server.
-        dimension: dimension of the embeddings.
-        seed: seed of the random calls.
     """
 
     def __init__(self, target: str, dimension: int, seed: int) -> None:
@@ -96,23 +94,23 @@ class TrafficGenerator:
         """Send calls in a closed loop, to fill the caches of the server."""
         remaining = iter(range(calls))
 
-        async def call_until_done() -> None:
+        async def send_requests() -> None:
             for _ in remaining:
                 await self._send_call()
 
-        await asyncio.gather(*(call_until_done() for _ in range(_CALIBRATING)))
+        await asyncio.gather(*(send_requests() for _ in range(_CALIBRATING)))
 
     async def measure_capacity(self, seconds: float) -> float:
         """Return the throughput of a closed loop in calls per second."""
         ends, answered = time.monotonic() + seconds, 0
 
-        async def call_until_done() -> None:
+        async def send_requests() -> None:
             nonlocal answered
             while time.monotonic() < ends:
                 await self._send_call()
                 answered += 1
 
-        await asyncio.gather(*(call_until_done() for _ in range(_CALIBRATING)))
+        await asyncio.gather(*(send_requests() for _ in range(_CALIBRATING)))
         return answered / seconds
 
     async def send_steady_load(self, rate: float, ends: float) -> None:

@@ -35,7 +35,7 @@ class Harness:
 
     Attributes:
         vector_share: share of the messages that are sent with an embedding.
-        indexing_timeout_s: timeout of indexing in seconds.
+        indexing_timeout_s: maximum time that indexing may take, in seconds.
         ledgers: one ledger per writer.
         endpoint: embedding endpoint; None: local embedder.
         proxy: proxy of the Qdrant server; None: embedded vector index.

@@ -36,7 +36,6 @@ class RandomWriter:
     """A writer with exclusive users.
 
     Args:
-        seed: seed of the random changes.
         vector_share: share of the messages that are sent with an embedding.
     """
 

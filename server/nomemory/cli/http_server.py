@@ -25,12 +25,8 @@ async def run_application(
 ) -> None:
     """Serve an ASGI application until SIGTERM or SIGINT, then drain.
 
-    Args:
-        application: the ASGI application.
-        address: the address to listen on; port 0 selects a free port.
-        settings: the server settings, which contain the timeouts.
-        announce: called with the bound address.
-        tls: the TLS certificate and key; None for plain HTTP.
+    Port 0 in `address` selects a free port; `announce` is called with the bound address. `settings` contains the
+    timeouts. If `tls` is None, the server uses plain HTTP.
 
     Raises:
         click.ClickException: the address cannot be bound or the TLS files cannot be loaded.

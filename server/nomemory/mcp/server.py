@@ -56,7 +56,7 @@ class MemoryServer:
         self._written: LRUCache[str, str] = LRUCache(_WRITERS_MAX)
 
     def build_protocol_server(self) -> Server[Any]:
-        """Return the protocol server for a transport."""
+        """Return a server of the MCP SDK that handles the requests of a transport."""
         return Server(
             "nomemory",
             version=version("nomemory"),

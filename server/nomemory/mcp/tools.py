@@ -47,9 +47,7 @@ class Tool:
     """An MCP tool.
 
     Attributes:
-        scope: the scope that the caller needs.
-        waits: whether the tool can wait for a write token.
-        deletes: whether the tool deletes messages.
+        waits: whether the tool accepts a write token to wait for.
     """
 
     name: str
