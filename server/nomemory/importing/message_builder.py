@@ -47,7 +47,8 @@ class MessageDraft:
         role: the role in the file, which `map_role` converts.
         content: the text.
         message_id: the message id. If the id is empty, a stable id is derived from the other fields.
-        keeps_id: whether `message_id` must not change. If false, the id may be changed to keep the order of the file.
+        keeps_id: whether `message_id` must not change, even if messages with the same time then lose the order of the
+            file.
         position: a part of the derived id that distinguishes messages whose other fields are equal.
         ignored: names of fields in the file that a message cannot store.
     """

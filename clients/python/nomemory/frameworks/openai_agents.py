@@ -39,7 +39,7 @@ class MemorySession(SessionABC):
         user_id: the user who owns the conversation.
         session_id: the id of the conversation; must not be empty.
         keep_others: whether to store items that are not text. A run that was interrupted during a tool call can be
-            resumed only if they are stored.
+            resumed only if such items are stored.
         session_settings: settings of the SDK; `limit` is the maximum number of items to read.
 
     Raises:

@@ -79,7 +79,10 @@ class FigureChecker:
         return all(_is_known_name(name, known_names) for name in self._find_names(text))
 
     def _find_names(self, text: str) -> Iterator[str]:
-        """Yield the capitalized words that are names. The first word of a sentence must be a known name."""
+        """Yield the capitalized words that are names.
+
+        The first word of a sentence counts as a name only if it is known.
+        """
         for sentence in split_sentence_texts(text):
             for index, match in enumerate(_LATIN_WORD.finditer(sentence)):
                 word = _ENDING.sub("", match[0])

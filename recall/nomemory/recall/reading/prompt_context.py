@@ -151,7 +151,8 @@ class ContextWindow:
         """Add the new messages of several follow-up searches, and return their lines, oldest first.
 
         Args:
-            results: the messages of each search, best first. If not all fit, the searches take turns.
+            results: the messages of each search, best first. Messages are taken from each search in turn until the
+                limit is reached.
             full_length_ids: ids of messages to show again in full length if only excerpts were shown.
             replies: preceding messages and replies to add together with the new messages.
         """

@@ -64,7 +64,7 @@ class ExtractiveSynthesizer:
 def select_quotable_evidence(evidence: Sequence[Evidence], question: Question) -> list[Evidence]:
     """Remove evidence that cannot be quoted.
 
-    If there are assertions by senders who may know the answer, keep only those.
+    If senders who may know the answer assert something, keep only these assertions.
 
     Messages that retract other messages are always kept.
     """
