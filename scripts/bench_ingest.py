@@ -53,7 +53,7 @@ def running_server(url: str) -> Iterator[tuple[int, str]]:
 
 
 def build_requests(messages: int, batch: int, users_of_batch: int, numbers: Iterator[int]) -> list[bytes]:
-    """Return serialized write requests, so that the measurement excludes building them."""
+    """Return serialized write requests, which are built before the measurement starts."""
     batches = list[bytes]()
     users = cycle(range(USERS))
     while len(batches) * batch < messages:
@@ -117,7 +117,7 @@ async def print_measurement(arguments: argparse.Namespace, servers: int) -> None
 
 
 async def main() -> None:
-    """Run the measurement for each number of servers."""
+    """Run the benchmark for each number of servers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", required=True)
     parser.add_argument("--messages", type=int, default=20_000)

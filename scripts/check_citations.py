@@ -5,8 +5,8 @@ The script loads each `*.messages.jsonl` of a folder into a new server and asks 
 quote is the text at the cited span, and the message precedes the question. The exit status is 1 if a citation is
 invalid.
 
-The files have the format of `sample/`. With `--embedder none` (the default) the run uses lexical search only and takes
-minutes.
+The files have the format of the files in `sample/`. With `--embedder none` (the default) the run uses lexical search
+only and takes minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Generate comments.json, the comments for the server's OpenAPI document. With --check, only compare it."""
+"""Generate comments.json, the comments for the server's OpenAPI document. With --check, only compare the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generate OpenAI function definitions from the tools of `nomemory mcp`. With --check, only compare them."""
+"""Generate OpenAI function definitions from the tools of `nomemory mcp`. With --check, only compare the file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Write the software bill of materials as a CycloneDX document: python scripts/sbom.py FILE.
 
 The document lists the installed runtime dependencies of `nomemory` on this platform, including transitive ones, without
-development tools. Equal packages result in an identical document.
+development tools. The same packages always result in the same document.
 """
 
 from __future__ import annotations

@@ -145,13 +145,13 @@ class RecordedRecallMethod:
     """A recall method that replays recorded answers of the chat model.
 
     Args:
-        endpoint: the model endpoint that the server uses. Nothing else may call the endpoint concurrently.
+        endpoint: the model endpoint that the server uses. No other client may call the endpoint concurrently.
     """
 
     endpoint: RecordedEndpoint
 
     def __call__(self, client: Client, question: Question) -> MethodResult:
-        """Run a recall; the result has the recorded prompts."""
+        """Run a recall, and add the prompts that the endpoint recorded to its result."""
         self.endpoint.start_question()
         result = RecallMethod()(client, question)
         return replace(result, prompts=tuple(self.endpoint.prompts), lacks_model_answer=self.endpoint.lacks_answer)

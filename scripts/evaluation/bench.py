@@ -210,7 +210,7 @@ def _load_messages(client: Client, sets: Sequence[LabeledSet]) -> None:
 def _ask_set(
     server: TemporaryServer, client: Client, labeled_set: LabeledSet, chosen: Mapping[str, Method]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Ask the questions of a set with each method; skip methods that the server does not support, with a message."""
+    """Ask the questions of a set with each method; print a message for a method that the server does not support."""
     console = stderr_console()
     for name, method in chosen.items():
         try:

@@ -29,7 +29,7 @@ _SHOWN_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about one user, with labels.
+    """A labeled question about the messages of a user.
 
     Attributes:
         question_id: id of the question in the results.
@@ -58,7 +58,7 @@ class Question:
 
     @property
     def is_answerable(self) -> bool:
-        """Whether the messages answer the question."""
+        """Whether the user's messages answer the question."""
         return bool(self.evidence) and self.category != ADVERSARIAL
 
     @property

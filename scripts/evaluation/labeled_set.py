@@ -40,7 +40,7 @@ class LabeledSet:
 
     @property
     def users(self) -> frozenset[str]:
-        """Ids of the users with messages."""
+        """Ids of the users who have messages in the set."""
         return frozenset(message.message.user_id for message in self.messages)
 
     def restrict_to_users(self, users: Collection[str]) -> LabeledSet:

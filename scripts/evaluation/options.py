@@ -109,7 +109,7 @@ def write_json(out: Path | None, figures: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OutputPaths:
-    """Output paths of a benchmark.
+    """Paths to which a benchmark writes its results.
 
     Attributes:
         file: JSON file of the figures; None: not written.

@@ -17,7 +17,7 @@ Cited = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class ViewCitations:
-    """The citations of a memory view.
+    """Ids of the messages that a memory view cites.
 
     Attributes:
         statements: cited message ids of each statement, in view order.
@@ -84,7 +84,7 @@ def compute_conflict_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
 
 
 def is_verdict_correct(judged: LabeledView, verdict: str) -> bool:
-    """Return whether a recall is correct.
+    """Return whether the verdict and the statements of a recall are correct.
 
     The verdict must equal the label; POSSIBLE counts as SUPPORTED, because it shows an answer. For contradictory
     evidence, a reported pair must cite both sides. For any other question, the statements must cite all required facts,

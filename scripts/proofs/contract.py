@@ -18,7 +18,7 @@ _FILES = (query_service_pb2, recall_service_pb2, server_service_pb2, ingest_serv
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """The outcome of a call.
+    """The outcome of an RPC, as the caller sees it.
 
     Attributes:
         visible: all bytes that the caller sees: replies, or the details and metadata of an error.

@@ -168,7 +168,7 @@ class FakeQdrant:
 
 @contextmanager
 def run_fake_qdrant() -> Iterator[FakeQdrant]:
-    """Run a fake Qdrant server during the context."""
+    """Run a fake Qdrant server until the context exits."""
     fake, lock = FakeQdrant(), threading.Lock()
     server = grpc.server(ThreadPoolExecutor(8))
     add_CollectionsServicer_to_server(_create_servicer(CollectionsServicer, fake, lock), server)  # type: ignore[no-untyped-call]

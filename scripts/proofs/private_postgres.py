@@ -72,7 +72,7 @@ class PrivatePostgres:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Suspend the server and its backends with SIGSTOP during the context."""
+        """Suspend the server and its backends with SIGSTOP until the context exits."""
         children = subprocess.run(  # noqa: S603 - fixed program
             ["pgrep", "-P", str(self.process_id)],  # noqa: S607 - system program
             check=False,
@@ -135,7 +135,7 @@ def _find_passwd_entry(name: str) -> pwd.struct_passwd | None:
 
 @contextmanager
 def private_postgres(options: Sequence[str] = FAST) -> Iterator[PrivatePostgres]:
-    """Run a temporary server during the context."""
+    """Run a temporary PostgreSQL server until the context exits."""
     server = create_postgres()
     server.start(options)
     try:

@@ -84,7 +84,7 @@ class ServerUnderTest:
 
     @property
     def is_running(self) -> bool:
-        """Whether the main process runs."""
+        """Whether the main process of the server runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -94,15 +94,15 @@ class ServerUnderTest:
 
     @property
     def servers(self) -> tuple[ServerUnderTest, ...]:
-        """This server, for compatibility with `Replicas.servers`."""
+        """A tuple of this server, for compatibility with `Replicas.servers`."""
         return (self,)
 
     def pids_by_role(self) -> dict[str, list[int]]:
-        """Return the process ids by role."""
+        """Return the process ids of the server by role."""
         return pids_by_role(self.pid)
 
     def open_channel(self) -> grpc.Channel:
-        """Open a new channel."""
+        """Open a new gRPC channel to the server."""
         limits = [("grpc.max_receive_message_length", 64 * 1024 * 1024), ("grpc.use_local_subchannel_pool", 1)]
         return grpc.insecure_channel(self.target, options=limits)
 

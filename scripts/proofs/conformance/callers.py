@@ -19,7 +19,7 @@ _OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_le
 
 @dataclass(frozen=True, slots=True)
 class ServerConnection:
-    """ListenAddresses and credentials of a server.
+    """Addresses and credentials of a server.
 
     Attributes:
         targets: addresses of the replicas: HOST:PORT for gRPC, http://HOST:PORT or https://HOST:PORT for HTTP.
@@ -105,7 +105,7 @@ class HttpCallError(grpc.RpcError):
         self._outcome = outcome
 
     def code(self) -> grpc.StatusCode:
-        """Return the status code of the response."""
+        """Return the gRPC status code of the response."""
         return self._outcome.code
 
     def details(self) -> str:
@@ -127,17 +127,17 @@ class HttpChannel(grpc.Channel):
         self._timeout_s = timeout_s
 
     def unary_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - as gRPC's generated stubs call it
-        """Return a unary-unary callable."""
+        """Return a callable for a method with one request and one reply."""
         serialize, parse = _select_serializers(options)
         return lambda request: parse(*self._iterate_replies(method, serialize(request)))
 
     def unary_stream(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
-        """Return a unary-stream callable."""
+        """Return a callable for a method that streams replies."""
         serialize, parse = _select_serializers(options)
         return lambda request: map(parse, self._iterate_replies(method, serialize(request)))
 
     def stream_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
-        """Return a stream-unary callable, which merges all requests into one."""
+        """Return a callable for a method that streams requests; it sends all requests as one."""
         serialize, parse = _select_serializers(options)
         return lambda requests: parse(*self._iterate_replies(method, b"".join(map(serialize, requests))))
 

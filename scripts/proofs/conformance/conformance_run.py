@@ -22,7 +22,7 @@ from proofs.conformance.dataset import Dataset, Message
 
 @dataclass(slots=True)
 class ConformanceRun:
-    """One run against one server.
+    """A run of the conformance checks against a server.
 
     Attributes:
         users: ids of the users that `create_user` created.
@@ -47,7 +47,7 @@ class ConformanceRun:
         return user_id
 
     def write_dataset(self, name: str, count: int) -> tuple[Dataset, str]:
-        """Write a dataset of `count` messages for a new user; return it and the write token."""
+        """Write a dataset of `count` messages for a new user; return the dataset and the write token."""
         dataset = Dataset(self.create_user(name), self.random, self.info.embedding_dimension)
         return dataset, self.write_messages(dataset.create_messages(range(count))).write_token
 
@@ -64,7 +64,7 @@ class ConformanceRun:
         return self.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user_id, **selector))  # type: ignore[arg-type]
 
     def list_messages(self, user_id: str, page_size: int = 50, **options: object) -> Iterator[Message]:
-        """Yield the messages of all pages."""
+        """List the messages of a user, page by page."""
         cursor = ""
         while True:
             request = q.ListMessagesRequest(user_id=user_id, page_size=page_size, cursor=cursor, **options)  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ class Dataset:
         return created
 
     def remove_messages(self, matches: Predicate) -> list[Message]:
-        """Remove the matching messages and return them."""
+        """Remove the matching messages from the dataset; return the removed messages."""
         removed = [message for message in self.messages if matches(message)]
         self.messages = [message for message in self.messages if not matches(message)]
         return removed

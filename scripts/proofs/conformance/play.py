@@ -21,7 +21,7 @@ class RejectedCallError(Exception):
 
 
 class ScenarioPlayer(ABC):
-    """A player, which executes steps and stores the values that later steps refer to."""
+    """Executes the steps of the scenario, and stores the values that later steps refer to."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Any] = {}

@@ -65,7 +65,7 @@ def _check_pages_while_writing(run: ConformanceRun) -> Iterator[str]:
 
 
 def build_filters(dataset: Dataset) -> Iterator[tuple[str, message_pb2.Filter, Predicate]]:
-    """Yield filters with their names and equivalent predicates."""
+    """Yield filters, each with a name and with a predicate that matches the same messages."""
     middle = dataset.messages[len(dataset.messages) // 2].ts.ToMicroseconds()
     later, earlier, both = message_pb2.Filter(), message_pb2.Filter(), message_pb2.Filter(role=_ROLE)
     later.time_range.since.FromMicroseconds(middle)
@@ -138,7 +138,7 @@ _SCORE_TOLERANCE = 0.02
 
 
 def _build_queries() -> Iterator[tuple[str, Predicate]]:
-    """Yield queries with equivalent predicates."""
+    """Yield lexical queries, each with a predicate that matches the same messages."""
     yield from ((f'"{word}"', match_all_words(word)) for word in WORDS)
     for item, other in pairwise(WORDS):
         yield f'"{item}" AND "{other}"', match_all_words(item, other)

@@ -61,7 +61,7 @@ class Scenario:
         self._names: dict[str, str] = {}
 
     def build_checks(self) -> Iterator[ConformanceCheck]:
-        """Yield a check for each step."""
+        """Yield a check for each step of the scenario."""
         for step in json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]:
             yield ConformanceCheck(f"scenario: {step['name']}", lambda run, step=step: self._check_step(run, step))  # type: ignore[misc]
 

@@ -35,7 +35,7 @@ _TIMEOUT_S: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A mutation of the code.
+    """A mutation of the code, which breaks one guarantee.
 
     Attributes:
         detecting_test: the test that must detect the mistake, with its arguments.

@@ -39,7 +39,7 @@ _WEIGHTS = {"list": 30, "words": 20, "meaning": 15, "hybrid": 8, "neighbors": 10
 
 @dataclass(slots=True)
 class CallStatistics:
-    """Measurements since the previous sample.
+    """Latencies and errors of the calls since the previous sample.
 
     Attributes:
         waits_ms: latency of each successful call in milliseconds.
@@ -129,7 +129,7 @@ class TrafficGenerator:
         await asyncio.gather(*in_flight)
 
     def take_statistics(self) -> CallStatistics:
-        """Return and reset the measurements."""
+        """Return and reset the statistics of the calls."""
         waits, self._waits = self._waits, CallStatistics()
         return waits
 

@@ -30,7 +30,7 @@ class SmallDisk:
 
     @contextmanager
     def fill(self) -> Iterator[None]:
-        """Fill the file system during the context.
+        """Fill the file system until the context exits.
 
         Raises:
             ValueError: the file system has more free space than a small disk.
@@ -48,7 +48,7 @@ class SmallDisk:
 
 @contextmanager
 def limit_file_size(pids: Iterable[int], size: int) -> Iterator[None]:
-    """Limit the file size of processes during the context."""
+    """Limit the file size of processes until the context exits."""
     limited = list(pids)
     try:
         _set_file_size_limit(limited, size)

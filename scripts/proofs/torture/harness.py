@@ -88,7 +88,7 @@ class Harness:
 
     @contextmanager
     def apply_load(self) -> Iterator[None]:
-        """Write and read concurrently during the context."""
+        """Write and read concurrently until the context exits."""
         stop = threading.Event()
         writers = [self._create_writer(ledger) for ledger in self.ledgers]
         readers = [ReadChecker(self.ledgers, self.server, self.random.getrandbits(32)) for _ in range(_READERS)]
@@ -146,7 +146,7 @@ class Harness:
 
     @property
     def acknowledged_changes(self) -> int:
-        """Number of acknowledged changes."""
+        """Number of changes that the server has acknowledged."""
         return sum(ledger.acknowledged_changes for ledger in self.ledgers)
 
     def set_endpoint_behavior(self, behavior: Behavior) -> None:

@@ -23,7 +23,7 @@ class FaultResults:
 
 @dataclass(slots=True)
 class Tally:
-    """The results of all faults.
+    """The results of the torture test by fault.
 
     Attributes:
         rows: results by fault name.

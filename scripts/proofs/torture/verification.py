@@ -35,7 +35,7 @@ class ChannelProvider(Protocol):
     """A server that opens channels to itself."""
 
     def open_channel(self) -> grpc.Channel:
-        """Open a new channel."""
+        """Open a new gRPC channel to the server."""
 
 
 def wait_for_indexes(server: ChannelProvider, timeout_s: float) -> list[Finding]:

@@ -33,7 +33,7 @@ _WITHOUT_IDS_MAX = 8
 
 
 class RandomWriter:
-    """A writer with exclusive users.
+    """A writer that makes random changes for users whom no other writer changes.
 
     Args:
         vector_share: share of the messages that are sent with an embedding.

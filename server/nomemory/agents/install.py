@@ -69,7 +69,7 @@ AGENTS: Final[Mapping[str, HookAgent]] = {
 
 
 class HookInstallation:
-    """The hooks of an agent.
+    """Installs the hooks in the settings of an agent, and removes them.
 
     Args:
         name: the key of the agent in `AGENTS`.
@@ -116,7 +116,7 @@ class HookInstallation:
         write_atomically(self._after, change.new_content or b"")
 
     def discard_saved_content(self) -> None:
-        """Delete the saved contents."""
+        """Delete the saved file contents."""
         self._before.unlink(missing_ok=True)
         self._after.unlink(missing_ok=True)
 

@@ -34,7 +34,7 @@ _LOCAL_PEERPID: Final = 2
 
 
 class LocalServerError(NoMemoryError):
-    """The local server cannot be started."""
+    """Raised if the local server cannot be started or stopped."""
 
     def __init__(self, message: str) -> None:
         super().__init__(grpc.StatusCode.UNAVAILABLE, message)
@@ -50,7 +50,7 @@ class LocalServer:
         self._is_used = False
 
     async def wait_until_available(self) -> None:
-        """Wait until the server is available.
+        """Wait until the local server is available.
 
         Raises:
             LocalServerError: the server cannot be started.
@@ -63,7 +63,7 @@ class LocalServer:
 
 
 def ensure_running(home: LocalDataDir, use: ExitStack, idle_s: float = IDLE_S) -> None:
-    """Start the server if necessary, and wait until it is available.
+    """Start the local server if necessary, and wait until it is available.
 
     Args:
         home: the local data directory.
@@ -79,7 +79,7 @@ def ensure_running(home: LocalDataDir, use: ExitStack, idle_s: float = IDLE_S) -
 
 
 def is_running(home: LocalDataDir) -> bool:
-    """Return whether a server is running."""
+    """Return whether a local server is running."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(str(home.hooks))
@@ -91,7 +91,7 @@ def is_running(home: LocalDataDir) -> bool:
 
 
 def stop_if_unused(home: LocalDataDir) -> bool:
-    """Stop the server, unless an agent or a command is using it. Return whether no server is running.
+    """Stop the local server, unless an agent or a command is using it; return False if it is in use.
 
     Raises:
         LocalServerError: the server does not stop.

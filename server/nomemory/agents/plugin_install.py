@@ -58,7 +58,7 @@ PLUGINS: Final[Mapping[str, AgentPlugin]] = {
 
 
 class PluginInstallation:
-    """The plugin of an agent, a single file.
+    """Installs the plugin of an agent, which is a single file, and removes it.
 
     Args:
         name: the key of the agent in `PLUGINS`.

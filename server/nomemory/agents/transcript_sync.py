@@ -90,7 +90,7 @@ class TranscriptSync:
             self._read = {path: int(end) for path, end in json.loads(home.progress.read_bytes()).items()}
 
     def store_event(self, event: HookEvent) -> None:
-        """Store the new messages of an event.
+        """Store the messages of a hook event that are not stored yet.
 
         Raises:
             NoMemoryError: the call failed.
@@ -113,7 +113,7 @@ class TranscriptSync:
         self._read = dict([*self._read.items(), (path, end)][-_MAX_TRACKED:])
 
     def _read_new_messages(self, event: HookEvent, transcript: BinaryIO) -> Iterator[ParseResult]:
-        """Yield the messages of new, complete lines."""
+        """Yield the messages of the complete lines that were added to a transcript."""
         reader = FORMATS[event.agent](ImportDefaults(event.user))
         start = self._read.get(transcript.name, 0)
         start = start if start <= transcript.seek(0, 2) else 0

@@ -37,7 +37,7 @@ class CallError(click.ClickException):
         super().__init__("\n".join(format_error_lines(error, target)))
 
     def show(self, file: object = None) -> None:  # noqa: ARG002 - click's signature
-        """Print the message to standard error."""
+        """Print the error message to standard error."""
         click.echo(self.message, err=True)
 
 

@@ -194,7 +194,7 @@ class JsonLines:
     """Writes records to standard output and notices to standard error."""
 
     def show(self, answer: object, *, explain: bool = False) -> None:  # noqa: ARG002 - records always have all fields
-        """Write one line per record of a result."""
+        """Write each record of a result as a line of JSON."""
         for record in _answer_records(answer):
             click.echo(encode_json_line(record))
 

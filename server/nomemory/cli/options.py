@@ -68,7 +68,7 @@ def parse_metadata_entry(text: str) -> MetadataEntry:
 
 
 def build_metadata_filter(entries: Iterable[MetadataEntry]) -> dict[str, str]:
-    """Return metadata entries as a dictionary.
+    """Return the metadata entries of a filter as a dictionary.
 
     Raises:
         click.UsageError: a key has two different values, which no message can match.

@@ -23,7 +23,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The results of all checks."""
+    """The results of all doctor checks."""
 
     checks: Sequence[CheckResult]
 

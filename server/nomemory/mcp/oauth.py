@@ -45,7 +45,7 @@ class ProtectedResource(BaseModel):
         return str(build_resource_metadata_url(self.url))
 
     def build_routes(self) -> list[Route]:
-        """Return the routes of the metadata."""
+        """Return the HTTP routes that serve the resource metadata."""
         return create_protected_resource_routes(
             self.url, list(self.authorization_servers), list(self.scopes) or None, resource_name="NoMemory"
         )
@@ -78,7 +78,7 @@ class ChallengeHeaders:
         )
 
     def build_insufficient_scope_headers(self, message: str) -> dict[str, str]:
-        """Return the header for status 403."""
+        """Return the header of a response with status 403."""
         return self._build_headers(_build_error("insufficient_scope", message))
 
     def _build_headers(self, error: dict[str, str]) -> dict[str, str]:

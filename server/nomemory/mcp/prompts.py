@@ -35,7 +35,7 @@ You have access to the stored messages of this user and their assistants. They a
 
 
 def build_prompt_definition() -> types.Prompt:
-    """Return the prompt definition for clients."""
+    """Return the definition of the MCP prompt."""
     query = types.PromptArgument(name=QUERY, description="The user's question. Default: none.", required=False)
     return types.Prompt(name=NAME, title="Use the memory", description=DESCRIPTION, arguments=[query])
 

@@ -152,7 +152,7 @@ class MemoryServer:
         return types.ListPromptsResult(prompts=[prompts.build_prompt_definition()])
 
     async def get_prompt(self, _context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """Return the prompt with instructions for searching."""
+        """Return the prompt with instructions for searching the memory."""
         if params.name != prompts.NAME:
             raise MCPError(types.INVALID_PARAMS, "unknown prompt")
         return prompts.build_prompt((params.arguments or {}).get(prompts.QUERY, ""))
@@ -167,14 +167,14 @@ class MemoryServer:
 
 
 def _format_error(error: InvalidToolCallError | NoMemoryError) -> str:
-    """Return the error message for a model."""
+    """Return the message of an error for a model."""
     if isinstance(error, InvalidToolCallError):
         return f"not called: {error}"
     return tool_results.describe_error(error)
 
 
 def _build_error_details(error: InvalidToolCallError | NoMemoryError) -> dict[str, Any]:
-    """Return the error details for a program."""
+    """Return the details of an error for a program."""
     if isinstance(error, InvalidToolCallError):
         return {"code": "INVALID_ARGUMENT", "reason": _INVALID_FIELD, "message": str(error), "violations": []}
     fields = [violation.field for violation in error.violations]

@@ -66,7 +66,7 @@ class Tool:
         return self.scope is ToolScope.INGEST
 
     def build_definition(self) -> types.Tool:
-        """Return the tool definition for clients."""
+        """Return the definition of the tool for MCP clients."""
         return types.Tool(
             name=self.name,
             title=self.title,

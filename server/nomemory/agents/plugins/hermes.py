@@ -132,7 +132,7 @@ class NoMemoryProvider(MemoryProvider):
         self._queue_event({"hook_event_name": "Stop", "session_id": session_id or self._session, "messages": turn})
 
     def on_session_end(self, messages: list[dict[str, Any]]) -> None:  # noqa: ARG002 - all turns are queued already
-        """Retry storing the pending turns."""
+        """Try again to store the pending turns."""
         self._queue_flush()
 
     def on_session_switch(self, new_session_id: str, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - Hermes's interface
