@@ -60,11 +60,11 @@ class FileOrder:
         message = item.message
         timestamp = (message.user_id, message.ts.seconds, message.ts.nanos)
         assigned = self._assigned.get((timestamp, message.message_id))
-        chosen = assigned or self._choose_id(timestamp, message.message_id, keeps_id=item.keeps_id)
+        chosen = assigned or self._choose_message_id(timestamp, message.message_id, keeps_id=item.keeps_id)
         self._assigned[timestamp, message.message_id] = chosen
-        return item if chosen == message.message_id else replace(item, message=_replace_id(message, chosen))
+        return item if chosen == message.message_id else replace(item, message=_replace_message_id(message, chosen))
 
-    def _choose_id(self, timestamp: _Timestamp, message_id: str, *, keeps_id: bool) -> str:
+    def _choose_message_id(self, timestamp: _Timestamp, message_id: str, *, keeps_id: bool) -> str:
         latest = self._latest.get(timestamp, _LastMessage())
         keeps = keeps_id or latest.message_id < message_id < CHANGED_ID_PREFIX
         chosen = message_id if keeps else _add_index_prefix(latest.count, message_id)
@@ -81,7 +81,7 @@ def _add_index_prefix(index: int, message_id: str) -> str:
     )
 
 
-def _replace_id(message: message_pb2.ChatMessage, message_id: str) -> message_pb2.ChatMessage:
+def _replace_message_id(message: message_pb2.ChatMessage, message_id: str) -> message_pb2.ChatMessage:
     renamed = message_pb2.ChatMessage()
     renamed.CopyFrom(message)
     renamed.message_id = message_id

@@ -80,7 +80,7 @@ class MessageDraft:
         try:
             message = chat_message(
                 user_id=self.user_id,
-                message_id=self.message_id or self._derive_id(),
+                message_id=self.message_id or self._derive_stable_id(),
                 ts=self.ts,
                 role=role,
                 content=self.content,
@@ -100,7 +100,7 @@ class MessageDraft:
             location, original, message, self.ignored, keeps_id=self.keeps_id and bool(self.message_id)
         )
 
-    def _derive_id(self) -> str:
+    def _derive_stable_id(self) -> str:
         moment = self.ts.timestamp() if self.ts else None
         return derive_message_id(
             "i", self.user_id, self.conversation_id, self.position, moment, self.role, self.name, self.content

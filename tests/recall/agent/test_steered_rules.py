@@ -15,7 +15,7 @@ from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.skills.loader import Skill, SkillLibrary
-from nomemory.recall.skills.steering.steering import read_steering
+from nomemory.recall.skills.steering.steering import read_planner_configuration
 from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.recall_wiring import skill_folders
@@ -30,7 +30,7 @@ TEMPLATE = "## Query Templates\n### 喜欢\n- first: {first}\n- rewrite: {{quest
 
 
 def steered(*sections: str) -> Skill:
-    return Skill("crm", "d", "body", steering=read_steering({"SKILL.md": "\n".join(sections)}))
+    return Skill("crm", "d", "body", steering=read_planner_configuration({"SKILL.md": "\n".join(sections)}))
 
 
 def template(first: str) -> Skill:

@@ -23,7 +23,7 @@ from nomemory.recall.authoring.scaffold import (
 from nomemory.recall.model.question import Role
 from nomemory.recall.reading.skill_text import MAX_GUIDANCE_CHARS, extract_guidance
 from nomemory.recall.skills.loader import SkillLibrary
-from nomemory.recall.skills.steering.steering import Steering, read_steering
+from nomemory.recall.skills.steering.steering import PlannerConfiguration, read_planner_configuration
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH
 from nomemory.text.language import Language
 
@@ -60,7 +60,7 @@ def made(sentence: str, library: Path, language: Language = Language.CHINESE, na
     return create_skill({"SKILL.md": render_skill(TEMPLATES[language], name, scenario)}, name, library)
 
 
-def steering(sentence: str) -> Steering:
+def steering(sentence: str) -> PlannerConfiguration:
     """Make a skill, load it, and give how it steers."""
     with tempfile.TemporaryDirectory() as library:
         report = made(sentence, Path(library))
@@ -89,7 +89,7 @@ def test_a_hostile_sentence_adds_no_steering(sentence: str) -> None:
 
 @pytest.mark.parametrize("language", Language)
 def test_the_form_steers(language: Language) -> None:
-    steered = read_steering({"SKILL.md": TEMPLATES[language]})
+    steered = read_planner_configuration({"SKILL.md": TEMPLATES[language]})
     assert [template.first_tool for template in steered.templates] == [
         SEMANTIC_SEARCH,
         SEMANTIC_SEARCH,
@@ -148,6 +148,6 @@ def test_an_invalid_skill_is_not_written(tmp_path: Path) -> None:
 def test_the_creator_passes_its_own_check_and_is_no_trap_for_a_recall() -> None:
     assert check_skill(CREATOR).findings == ()
     skill = SkillLibrary([CREATOR.parent], CREATOR.name).load()
-    assert skill.steering == Steering()
+    assert skill.steering == PlannerConfiguration()
     assert len(extract_guidance(skill)) <= MAX_GUIDANCE_CHARS
     assert "do not interview" in skill.body

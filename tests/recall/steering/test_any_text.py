@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nomemory.recall.skills.steering.steering import read_steering
+from nomemory.recall.skills.steering.steering import read_planner_configuration
 
 KB64 = 64 * 1024
 PIECES = (
@@ -23,7 +23,7 @@ ENTRIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=60).m
 @given(ENTRIES, ENTRIES, st.text(max_size=40))
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_read_without_an_error(skill: str, lexicon: str, question: str) -> None:
-    steering = read_steering({"SKILL.md": skill, "references/lexicon.md": lexicon})
+    steering = read_planner_configuration({"SKILL.md": skill, "references/lexicon.md": lexicon})
     for item in steering.invalid_entries:
         text = lexicon if item.file == "references/lexicon.md" else skill
         assert 1 <= item.line <= text.count("\n") + 1
@@ -58,7 +58,7 @@ def test_any_text_is_read_without_an_error(skill: str, lexicon: str, question: s
 def test_a_hostile_body_costs_little(body: str) -> None:
     """Most take a tenth of a second, sixteen thousand items two. Reading that is not linear would take minutes."""
     began = time.process_time()
-    steering = read_steering({"SKILL.md": body, "references/lexicon.md": body})
+    steering = read_planner_configuration({"SKILL.md": body, "references/lexicon.md": body})
     steering.find_synonyms("a1 客户的 x5 " * 400)
     assert time.process_time() - began < 5
     assert len(steering.invalid_entries) <= 200

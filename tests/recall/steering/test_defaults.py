@@ -8,11 +8,11 @@ import pytest
 
 from nomemory.recall.model.question import Role
 from nomemory.recall.skills.steering.defaults import UNLIMITED_LOOKBACK, SkillDefaults, parse_duration
-from nomemory.recall.skills.steering.steering import Steering, read_steering
+from nomemory.recall.skills.steering.steering import PlannerConfiguration, read_planner_configuration
 
 
-def read(*lines: str, heading: str = "## Defaults") -> Steering:
-    return read_steering({"SKILL.md": "\n".join((heading, *lines))})
+def read(*lines: str, heading: str = "## Defaults") -> PlannerConfiguration:
+    return read_planner_configuration({"SKILL.md": "\n".join((heading, *lines))})
 
 
 def defaults(*lines: str, heading: str = "## Defaults") -> SkillDefaults:
@@ -166,4 +166,7 @@ def test_prose_about_defaults_sets_none() -> None:
 
 def test_frontmatter_and_other_sections_are_left_out() -> None:
     text = "---\n## Defaults\n- top_k_default: 1\n---\n## Playbook\n- top_k_default: 2\n"
-    assert read_steering({"SKILL.md": text, "references/a.md": "## Defaults\n- top_k_default: 3"}) == Steering()
+    assert (
+        read_planner_configuration({"SKILL.md": text, "references/a.md": "## Defaults\n- top_k_default: 3"})
+        == PlannerConfiguration()
+    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from nomemory.recall.skills.steering.lexicon import MAX_ALIASES, MAX_ENTRIES, MAX_EXPANSIONS
-from nomemory.recall.skills.steering.steering import Steering, read_steering
+from nomemory.recall.skills.steering.steering import PlannerConfiguration, read_planner_configuration
 
 CRM = "- 客户: 顾客, 甲方, client, key account\n- 报价: quote, pricing"
 
 
-def read(*lines: str) -> Steering:
-    return read_steering({"SKILL.md": "\n".join(("## 词表 · Lexicon", *lines))})
+def read(*lines: str) -> PlannerConfiguration:
+    return read_planner_configuration({"SKILL.md": "\n".join(("## 词表 · Lexicon", *lines))})
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_entries_are_read_however_they_are_written(line: str) -> None:
 
 def test_a_lexicon_may_stand_in_a_file_of_its_own_as_well() -> None:
     lexicon = "# 词表\n\n- 客户: buyer\n\n## 产品\n\n- 旗舰版: 高级版\n"
-    steering = read_steering({"SKILL.md": "## Lexicon\n- 客户: 顾客", "references/lexicon.md": lexicon})
+    steering = read_planner_configuration({"SKILL.md": "## Lexicon\n- 客户: 顾客", "references/lexicon.md": lexicon})
     assert steering.lexicon.aliases == {"客户": ("顾客", "buyer"), "旗舰版": ("高级版",)}
 
 

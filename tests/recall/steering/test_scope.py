@@ -9,21 +9,21 @@ import pytest
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.skills.steering.defaults import UNLIMITED_LOOKBACK, SkillDefaults
-from nomemory.recall.skills.steering.steering import Steering
+from nomemory.recall.skills.steering.steering import PlannerConfiguration
 from nomemory.text.time_range import ANY_TIME, TimeRange
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
-MONTH = Steering(SkillDefaults(timedelta(days=30), Role.ASSISTANT, 20))
+MONTH = PlannerConfiguration(SkillDefaults(timedelta(days=30), Role.ASSISTANT, 20))
 
 
-def scope(steering: Steering, text: str = "客户怎么说？", **fields: object) -> SearchScope:
+def scope(steering: PlannerConfiguration, text: str = "客户怎么说？", **fields: object) -> SearchScope:
     return steering.choose_initial_scope(Question(text, NOW, **fields))  # type: ignore[arg-type]  # of the test's choice
 
 
 def test_the_defaults_are_where_nobody_says_otherwise() -> None:
     assert scope(MONTH) == SearchScope(TimeRange(NOW - timedelta(days=30), NOW), Role.ASSISTANT)
-    assert scope(Steering()) == SearchScope()
-    assert scope(Steering(SkillDefaults(UNLIMITED_LOOKBACK))) == SearchScope()
+    assert scope(PlannerConfiguration()) == SearchScope()
+    assert scope(PlannerConfiguration(SkillDefaults(UNLIMITED_LOOKBACK))) == SearchScope()
 
 
 def test_the_caller_and_the_question_come_first() -> None:
@@ -35,25 +35,25 @@ def test_the_caller_and_the_question_come_first() -> None:
 
 
 def test_a_promise_of_the_assistants_is_not_looked_for_in_one_role_only() -> None:
-    users = Steering(SkillDefaults(role=Role.USER))
+    users = PlannerConfiguration(SkillDefaults(role=Role.USER))
     assert scope(users, "你答应了我什么？").role is Role.ANY
 
 
 @pytest.mark.parametrize("now", [datetime(1, 1, 1, tzinfo=UTC), datetime(1, 1, 5, tzinfo=UTC), NOW])
 @pytest.mark.parametrize("length", [timedelta(seconds=1), timedelta(days=40_000), timedelta(days=999_999_998)])
 def test_no_window_begins_before_the_calendar(now: datetime, length: timedelta) -> None:
-    window = Steering(SkillDefaults(length)).compute_default_time_range(now)
+    window = PlannerConfiguration(SkillDefaults(length)).compute_default_time_range(now)
     assert window is not None
     assert window.until == now
     assert window.since is None or now - window.since <= length
 
 
 def test_a_window_may_be_shorter_than_a_day() -> None:
-    assert Steering(SkillDefaults(timedelta(hours=6))).compute_default_time_range(NOW) == TimeRange(
+    assert PlannerConfiguration(SkillDefaults(timedelta(hours=6))).compute_default_time_range(NOW) == TimeRange(
         NOW - timedelta(hours=6), NOW
     )
 
 
 def test_the_page_size_of_a_skill_is_used() -> None:
     assert MONTH.choose_page_size(50) == 20
-    assert Steering().choose_page_size(50) == 50
+    assert PlannerConfiguration().choose_page_size(50) == 50

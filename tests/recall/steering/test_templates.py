@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nomemory.recall.skills.steering.steering import Steering, read_steering
+from nomemory.recall.skills.steering.steering import PlannerConfiguration, read_planner_configuration
 from nomemory.recall.skills.steering.template import QueryTemplate
 from nomemory.text.question_analysis import QuestionAnalysis
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 
 
-def read(*lines: str) -> Steering:
-    return read_steering({"SKILL.md": "\n".join(("## Query Templates · 查询模板", *lines))})
+def read(*lines: str) -> PlannerConfiguration:
+    return read_planner_configuration({"SKILL.md": "\n".join(("## Query Templates · 查询模板", *lines))})
 
 
 def template(*lines: str) -> QueryTemplate:

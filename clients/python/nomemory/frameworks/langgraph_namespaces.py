@@ -13,7 +13,7 @@ from langgraph.store.base import (
 Namespace = tuple[str, ...]
 
 
-class Namespaces:
+class ConversationNamespaces:
     """Maps conversations to LangGraph namespaces.
 
     A namespace is the root namespace, followed by the conversation id if there is one.

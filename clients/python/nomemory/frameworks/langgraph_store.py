@@ -24,7 +24,7 @@ from langgraph.store.base import (
 
 from nomemory.client import Client
 from nomemory.frameworks.langgraph_items import UnsupportedOperationError, to_filter_options, to_item_value, to_message
-from nomemory.frameworks.langgraph_namespaces import Namespace, Namespaces
+from nomemory.frameworks.langgraph_namespaces import ConversationNamespaces, Namespace
 from nomemory.frameworks.tools import LastWrite
 from nomemory.v1 import message_pb2
 
@@ -47,7 +47,7 @@ class MemoryStore(BaseStore):
     def __init__(self, client: Client, user_id: str, namespace: Namespace = ("memories",)) -> None:
         self._client = client
         self._user_id = user_id
-        self._namespaces = Namespaces(namespace)
+        self._namespaces = ConversationNamespaces(namespace)
         self._last_write = LastWrite()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:

@@ -16,7 +16,7 @@ from nomemory.recall.skills.folder import SKILL_FILE, SkillFolder, SkillInvalidE
 from nomemory.recall.skills.frontmatter import FrontmatterError, read_frontmatter
 from nomemory.recall.skills.loader import FRONTMATTER_KEYS, Skill, SkillLibrary
 from nomemory.recall.skills.steering.outline import SectionKind, parse_sections
-from nomemory.recall.skills.steering.steering import read_steering
+from nomemory.recall.skills.steering.steering import read_planner_configuration
 
 _EVIDENCE_FIELDS: Final = ("message_id", "ts", "role", "content", "time_range")
 _RULE_ORDER: Final = {rule: index for index, rule in enumerate(Rule)}
@@ -110,7 +110,7 @@ def _check_skill_structure(texts: Mapping[str, str]) -> Iterator[Finding]:
     text = texts.get(SKILL_FILE, "")
     for key in _find_ignored_keys(text):
         yield Finding(SKILL_FILE, _find_line(key, text), Rule.FRONTMATTER_KEY, f"`{key}` is ignored")
-    for item in read_steering(texts).invalid_entries:
+    for item in read_planner_configuration(texts).invalid_entries:
         yield Finding(item.file, item.line, Rule.INVALID_ENTRY, item.problem)
     by_kind = {section.kind: section for section in parse_sections(text) if section.kind}
     scenario, evidence = by_kind.get(SectionKind.SCENARIO), by_kind.get(SectionKind.EVIDENCE_CONTRACT)

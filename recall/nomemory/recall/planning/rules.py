@@ -12,7 +12,7 @@ from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.planning.base import Plan, PlanningState, ToolCall
 from nomemory.recall.skills.steering.lexicon import remove_operators
-from nomemory.recall.skills.steering.steering import Steering
+from nomemory.recall.skills.steering.steering import PlannerConfiguration
 from nomemory.recall.skills.steering.template import QueryTemplate
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.text.names import remove_names
@@ -51,7 +51,7 @@ class RulesPlanner:
 
     def __init__(self) -> None:
         self._has_started = False
-        self._steering = Steering()
+        self._steering = PlannerConfiguration()
         self._template: QueryTemplate | None = None
         self._page_size = _PAGE_SIZE
         self._ranking_size = _PAGE_SIZE
@@ -79,7 +79,7 @@ class RulesPlanner:
             return Plan(stop=True, thought=f"{len(state.ranked)} candidates are enough")
         return Plan(tuple(calls), thought="follow up on the results")
 
-    def _apply_skill(self, steering: Steering, question: Question) -> None:
+    def _apply_skill(self, steering: PlannerConfiguration, question: Question) -> None:
         self._steering = steering
         self._template = steering.select_template(question.analysis)
         self._is_lexical = self._first_tool == LEXICAL_SEARCH

@@ -16,7 +16,7 @@ from nomemory.recall.skills.folder import (
     SkillNotFoundError,
 )
 from nomemory.recall.skills.frontmatter import FrontmatterError, read_frontmatter
-from nomemory.recall.skills.steering.steering import Steering, read_steering
+from nomemory.recall.skills.steering.steering import PlannerConfiguration, read_planner_configuration
 
 CREATOR_SKILL = "retrieval-skill-creator"
 """The bundled skill for writing skills, meant for assistants."""
@@ -41,7 +41,7 @@ class Skill:
     body: str
     references: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    steering: Steering = field(default_factory=Steering)
+    steering: PlannerConfiguration = field(default_factory=PlannerConfiguration)
 
 
 class SkillLibrary:
@@ -112,7 +112,7 @@ def _read_skill(name: str, folder: SkillFolder) -> Skill:
     if not head.body:
         raise SkillInvalidError("there is no text after the frontmatter", SkillFault.FRONTMATTER)
     references = folder.read_references()
-    steering = read_steering({**references, SKILL_FILE: text})
+    steering = read_planner_configuration({**references, SKILL_FILE: text})
     ignored = (
         f"the skill's `{key}` is ignored: the server sets limits and tools"
         for key in head.values

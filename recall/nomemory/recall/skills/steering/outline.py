@@ -216,10 +216,10 @@ def _parse_entries(tokens: Sequence[Token], file: str) -> Iterator[SkillEntry]:
         elif token.type == "td_open" and not quote_depth and tokens[index - 1].type == "tr_open":
             cells = [strip_markup(item.content) for item in tokens[index : index + 5] if item.type == "inline"]
             yield SkillEntry(file, get_first_line_number(tokens[index - 1]), *cells)
-        elif token.type == "inline" and not quote_depth and _begins_item(tokens, index):
+        elif token.type == "inline" and not quote_depth and _is_start_of_item(tokens, index):
             key_and_value = _COLON.split(token.content.split("\n", 1)[0], maxsplit=1)
             yield SkillEntry(file, get_first_line_number(token), *map(strip_markup, key_and_value))
 
 
-def _begins_item(tokens: Sequence[Token], index: int) -> bool:
+def _is_start_of_item(tokens: Sequence[Token], index: int) -> bool:
     return index > 1 and tokens[index - 1].type == "paragraph_open" and tokens[index - 2].type == "list_item_open"

@@ -26,7 +26,7 @@ _MAX_INVALID: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Steering:
+class PlannerConfiguration:
     """Configuration of the rule-based planner by a skill: defaults, lexicon and query templates.
 
     `invalid_entries` are the first invalid entries of the skill, sorted by file and line. `invalid_count` is the number
@@ -90,7 +90,7 @@ class Steering:
         return self.defaults.top_k or default_size
 
 
-def read_steering(texts: Mapping[str, str]) -> Steering:
+def read_planner_configuration(texts: Mapping[str, str]) -> PlannerConfiguration:
     """Parse the configuration in a skill's files.
 
     Invalid entries are reported, and unknown text is ignored. The function raises no errors. The run time of the
@@ -117,4 +117,6 @@ def read_steering(texts: Mapping[str, str]) -> Steering:
         (*invalid_defaults, *invalid_templates, *invalid_lexicon),
         key=lambda default: (default.file != SKILL_FILE, default.line),
     )
-    return Steering(defaults, lexicon, tuple(templates), tuple(invalid_entries[:_MAX_INVALID]), len(invalid_entries))
+    return PlannerConfiguration(
+        defaults, lexicon, tuple(templates), tuple(invalid_entries[:_MAX_INVALID]), len(invalid_entries)
+    )
