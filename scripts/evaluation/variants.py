@@ -52,23 +52,34 @@ def evaluate_leave_one_out(run_recalls: RunRecalls) -> dict[str, Any]:
     The quote threshold maximizes the harmonic mean of view_recall and view_precision. The verdict threshold is the
     highest threshold at which 92 % of the answerable questions are answered.
     """
-    by_cut = {cut: run_recalls({QUOTE_SETTING: str(cut)}) for cut in QUOTE_THRESHOLDS}
+    recalls_by_threshold = {cut: run_recalls({QUOTE_SETTING: str(cut)}) for cut in QUOTE_THRESHOLDS}
     people = sorted(
-        {answer.question.user_id for answer in by_cut[QUOTE_THRESHOLDS[0]].answers if answer.question.verdict}
+        {
+            answer.question.user_id
+            for answer in recalls_by_threshold[QUOTE_THRESHOLDS[0]].answers
+            if answer.question.verdict
+        }
     )
-    cuts = {person: _choose_threshold(by_cut, person) for person in people}
-    judged = [item for person in people for item in _label_views(by_cut[cuts[person]].answers, person.__eq__)]
-    figures = {name: round(value, _DIGITS) for name, value in compute_view_metrics(judged).items()}
-    return {"people": len(people), "cuts": cuts, **figures, **_evaluate_verdicts(by_cut[QUOTE_THRESHOLDS[0]], people)}
+    cuts = {person: _choose_threshold(recalls_by_threshold, person) for person in people}
+    labeled_views = [
+        item for person in people for item in _label_views(recalls_by_threshold[cuts[person]].answers, person.__eq__)
+    ]
+    figures = {name: round(value, _DIGITS) for name, value in compute_view_metrics(labeled_views).items()}
+    return {
+        "people": len(people),
+        "cuts": cuts,
+        **figures,
+        **_evaluate_verdicts(recalls_by_threshold[QUOTE_THRESHOLDS[0]], people),
+    }
 
 
-def _choose_threshold(by_cut: Mapping[float, RecallAnswers], person: str) -> float:
+def _choose_threshold(recalls_by_threshold: Mapping[float, RecallAnswers], person: str) -> float:
     def f1_score(cut: float) -> float:
-        metrics = compute_view_metrics(_label_views(by_cut[cut].answers, lambda user: user != person))
+        metrics = compute_view_metrics(_label_views(recalls_by_threshold[cut].answers, lambda user: user != person))
         recall, precision = metrics.get("view_recall", 0.0), metrics.get("view_precision", 0.0)
         return 2 * recall * precision / (recall + precision) if recall + precision else 0.0
 
-    return max(by_cut, key=f1_score)
+    return max(recalls_by_threshold, key=f1_score)
 
 
 def _label_views(answers: Sequence[Answer], belongs: Callable[[str], bool]) -> list[LabeledView]:

@@ -46,7 +46,7 @@ def read_view(reply: pb.RecallResponse) -> ViewCitations:
     )
 
 
-def compute_view_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
+def compute_view_metrics(labeled_views: Sequence[LabeledView]) -> dict[str, float]:
     """Return the metrics of memory views, all from 0 to 1; undefined metrics are omitted.
 
     The questions must be answerable and have required facts. `view_recall`: share of required facts that a statement
@@ -54,9 +54,9 @@ def compute_view_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
     cite evidence or a message with an outdated value. `current_first`: share of the questions about a changed value
     whose first citation of the new value precedes all citations of the old one.
     """
-    cited_facts = [[_is_cited(needed, item.view) for needed in item.question.needed_facts] for item in judged]
-    relevant = [_is_relevant(cited, item.question) for item in judged for cited in item.view.statements]
-    changed = [item for item in judged if _has_outdated_evidence(item.question)]
+    cited_facts = [[_is_cited(needed, item.view) for needed in item.question.needed_facts] for item in labeled_views]
+    relevant = [_is_relevant(cited, item.question) for item in labeled_views for cited in item.view.statements]
+    changed = [item for item in labeled_views if _has_outdated_evidence(item.question)]
     shares: dict[str, Sequence[bool]] = {
         "view_recall": [is_cited for facts in cited_facts for is_cited in facts],
         "view_full": [all(facts) for facts in cited_facts],
@@ -66,15 +66,15 @@ def compute_view_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in shares.items() if values}
 
 
-def compute_conflict_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
+def compute_conflict_metrics(labeled_views: Sequence[LabeledView]) -> dict[str, float]:
     """Return the contradiction metrics of labeled questions.
 
     `contradictions`: number of questions with contradictory evidence. `contradictions_found`: number of such questions
     with a reported pair that cites both sides. `contradictions_false`: share of the other questions with a reported
     pair.
     """
-    contradicting = [item for item in judged if item.question.is_contradictory]
-    others = [bool(item.view.conflicts) for item in judged if not item.question.is_contradictory]
+    contradicting = [item for item in labeled_views if item.question.is_contradictory]
+    others = [bool(item.view.conflicts) for item in labeled_views if not item.question.is_contradictory]
     metrics = {"contradictions": float(len(contradicting))}
     if contradicting:
         metrics["contradictions_found"] = float(sum(map(_cites_both_sides, contradicting)))
@@ -83,21 +83,21 @@ def compute_conflict_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
     return metrics
 
 
-def is_verdict_correct(judged: LabeledView, verdict: str) -> bool:
+def is_verdict_correct(labeled_views: LabeledView, verdict: str) -> bool:
     """Return whether the verdict and the statements of a recall are correct.
 
     The verdict must equal the label; POSSIBLE counts as SUPPORTED, because it shows an answer. For contradictory
     evidence, a reported pair must cite both sides. For any other question, the statements must cite all required facts,
     and the current value must precede the outdated one.
     """
-    question = judged.question
+    question = labeled_views.question
     verdict = _SUPPORTED if verdict == _POSSIBLE else verdict
     if not question.is_answerable or verdict != question.verdict:
         return verdict == question.verdict
     if question.is_contradictory:
-        return _cites_both_sides(judged)
-    is_full = all(_is_cited(needed, judged.view) for needed in question.needed_facts)
-    return is_full and (not _has_outdated_evidence(question) or _is_current_first(judged))
+        return _cites_both_sides(labeled_views)
+    is_full = all(_is_cited(needed, labeled_views.view) for needed in question.needed_facts)
+    return is_full and (not _has_outdated_evidence(question) or _is_current_first(labeled_views))
 
 
 def _cited_ids(statement: pb.Statement) -> Cited:
@@ -116,8 +116,8 @@ def _has_outdated_evidence(question: Question) -> bool:
     return question.category == CURRENT and bool(question.outdated_evidence)
 
 
-def _is_current_first(judged: LabeledView) -> bool:
-    question, statements = judged.question, judged.view.statements
+def _is_current_first(labeled_views: LabeledView) -> bool:
+    question, statements = labeled_views.question, labeled_views.view.statements
     new = _first_position(statements, frozenset[str]().union(*question.needed_facts))
     old = _first_position(statements, question.outdated_evidence)
     return new is not None and (old is None or new < old)
@@ -127,9 +127,9 @@ def _first_position(statements: Iterable[Cited], ids: frozenset[str]) -> int | N
     return next((index for index, cited in enumerate(statements) if cited & ids), None)
 
 
-def _cites_both_sides(judged: LabeledView) -> bool:
-    needed = judged.question.needed_facts
+def _cites_both_sides(labeled_views: LabeledView) -> bool:
+    needed = labeled_views.question.needed_facts
     return any(
         all(item & (earlier | later) for item in needed) and earlier != later
-        for earlier, later in judged.view.conflicts
+        for earlier, later in labeled_views.view.conflicts
     )
