@@ -37,7 +37,7 @@ from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import Checkpoint, LogIdentity, LogPosition
-from proofs.fake_qdrant import collection_info
+from proofs.fake_qdrant import build_collection_info
 
 VECTOR = b"\0\0\x80?" + b"\0" * 12
 
@@ -198,7 +198,7 @@ class Cluster:
         keyword = qdrant.PayloadSchemaType.Keyword
         schema = {name: qdrant.PayloadSchemaInfo(data_type=keyword, points=self.points) for name in FILTERED}
         schema["user_id"].points = self.indexed
-        description: Message = collection_info(schema)
+        description: Message = build_collection_info(schema)
         return description
 
     def GetPoints(self) -> Message:  # noqa: N802 - as above
