@@ -1,4 +1,4 @@
-"""Measure the write throughput of servers on one PostgreSQL: `python scripts/bench_ingest.py --url postgresql://…`.
+"""Measure the writes of servers that share one PostgreSQL: `python scripts/bench_ingest.py --url postgresql://…`.
 
 The script starts servers on a local PostgreSQL. Concurrent callers write batches, each for one user or for several. The
 script prints messages per second and the CPU time per message of the servers and of the database. The rows stay in the
@@ -90,7 +90,7 @@ async def send_batches(addresses: Sequence[str], batches: Sequence[bytes], concu
 
 
 async def print_measurement(arguments: argparse.Namespace, servers: int) -> None:
-    """Print throughput and CPU time per message for each batch shape."""
+    """Print throughput and CPU time per message for each combination of batch size and users per batch."""
     database, numbers = await find_postmaster_pid(arguments.url), count()
     with ExitStack() as stack:
         url = arguments.url

@@ -38,7 +38,7 @@ class BenchmarkCase:
 
     Attributes:
         name: label of the call in the output.
-        call: sends the call with the given number.
+        call: sends the nth call; receives n, counted from 0.
         waits_for_indexes: whether the CPU time includes indexing the written messages.
     """
 

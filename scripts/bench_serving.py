@@ -45,7 +45,7 @@ class _ThreadLocalListing(local):
 
 
 def make_reads(path: Path) -> dict[str, Read]:
-    """Return the two benchmarked calls by name; each thread opens its own log reader on first use."""
+    """Return the two benchmarked calls by name; each thread opens its own reader of the message log on first use."""
     thread_state = _ThreadLocalListing()
 
     def thread_listing() -> TimeListing:

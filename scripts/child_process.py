@@ -37,8 +37,8 @@ def start_program(
     Also make SIGTERM raise SystemExit in this process, so that context managers stop the children they started.
 
     Args:
-        program: the path of a file, or the name of a module.
-        arguments: command line arguments of the program.
+        program: path of a Python file, or name of a module.
+        arguments: `sys.argv[1:]` of the program.
         environment: environment variables of the program; None: those of this process.
         stderr: as in `subprocess.Popen`.
     """

@@ -37,10 +37,10 @@ class MethodResult:
 
     Attributes:
         message_ids: ids of the returned messages, best first, unique.
-        sufficiency: probability that the messages answer the question; None if the method returns none.
-        verdict: the recall verdict without the enum prefix; empty if the method returns none.
+        sufficiency: probability that the messages answer the question; None if the method does not estimate it.
+        verdict: the recall verdict without the enum prefix; empty if the method returns no verdict.
         is_truncated: whether the question was truncated to the maximum length.
-        view: the memory view, if the method composes one.
+        view: the memory view; None if the method composes no view.
         prompts: the prompts that were sent to the model, if they were recorded.
         used_rules: whether the rule-based planner replaced the model.
         lacks_model_answer: whether a recorded model answer is missing, in which case the result is not evaluated.
@@ -57,7 +57,7 @@ class MethodResult:
 
     @property
     def is_supported(self) -> bool | None:
-        """Whether the verdict asserts an answer; None if there is no verdict."""
+        """Whether the verdict asserts an answer; None if the method returned no verdict."""
         return self.verdict not in _UNANSWERED if self.verdict else None
 
 
@@ -164,7 +164,7 @@ def select_methods(names: Sequence[str]) -> dict[str, Method]:
 
 
 class UnsupportedMethodError(Exception):
-    """Raised if the server does not support a method; the text states the reason."""
+    """Raised if the server does not support a retrieval method; the text states the reason."""
 
 
 def ask_question(client: Client, method: Method, question: Question, cost: Cost) -> Answer:

@@ -107,8 +107,8 @@ def bench_recall(
     `llm` with --prompts.
 
     With --prompts, only Recall is measured. Questions whose prompt has no recorded answer are excluded from the
-    figures; the command reports the number of unanswered prompts and exits with 3. Write the answers and run it again:
-    an answer can lead to another prompt.
+    figures; the command reports the number of unanswered prompts and exits with 3. Write the answers, then run the
+    command again, because an answer can lead to another prompt.
     """
     if prompts and (loo or ablate):
         raise click.UsageError("--prompts cannot be combined with --leave-one-out or --ablate.")
@@ -210,7 +210,7 @@ def _load_messages(client: Client, sets: Sequence[LabeledSet]) -> None:
 def _ask_set(
     server: TemporaryServer, client: Client, labeled_set: LabeledSet, chosen: Mapping[str, Method]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Ask the questions of a set with each method; print a message for a method that the server does not support."""
+    """Ask the questions of a set with each method; print a message for each method that the server lacks."""
     console = stderr_console()
     for name, method in chosen.items():
         try:

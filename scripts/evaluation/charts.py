@@ -38,7 +38,7 @@ Sets = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class BarGroup:
-    """A group of bars, one value per series; None: no figure."""
+    """A group of bars, with one value per series; None draws no bar."""
 
     label: str
     values: tuple[float | None, ...]

@@ -1,6 +1,6 @@
 """Labeled questions, and the reader of the JSON Lines files of a labeled set.
 
-The reader validates every line and reports all errors.
+The reader validates every line; its error message lists the first twenty errors.
 """
 
 from __future__ import annotations

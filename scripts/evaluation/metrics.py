@@ -28,9 +28,10 @@ Interval = tuple[float, float]
 def compute_ranking_metrics(ranked: Sequence[str], evidence: Collection[str]) -> dict[str, float]:
     """Return the metrics of a ranking, all from 0 to 1.
 
-    `hit@k`: whether the first k contain evidence. `recall@k`: share of the evidence among the first k. `full@6`:
-    whether the first six contain all evidence. `mrr`: reciprocal rank of the first evidence, 0 without evidence.
-    `ndcg@10`: normalized discounted cumulative gain with binary relevance (Järvelin and Kekäläinen 2002).
+    `hit@k`: whether the first k messages contain evidence. `recall@k`: share of the evidence that is among the first k
+    messages. `full@6`: whether the first six messages contain all evidence. `mrr`: reciprocal rank of the first
+    evidence, 0 if the ranking has no evidence. `ndcg@10`: normalized discounted cumulative gain with binary relevance
+    (Järvelin and Kekäläinen 2002).
 
     Args:
         ranked: unique message ids, best first.
@@ -65,7 +66,7 @@ def compute_session_metrics(
 
 
 def precision(ranked: Sequence[str], evidence: Collection[str]) -> float:
-    """Return the share of evidence among the returned messages; 0 if there are none."""
+    """Return the share of evidence among the returned messages; 0 if no message was returned."""
     return sum(message_id in evidence for message_id in ranked) / len(ranked) if ranked else 0.0
 
 
@@ -116,7 +117,8 @@ def _count_wins(above: Numbers, below: Numbers) -> Numbers:
 def draw_bootstrap_weights(count: int, stream: int = 0) -> Numbers:
     """Return bootstrap weights of `count` questions, shape (SAMPLES, count); each row sums to 1.
 
-    The samples are seeded, so that all methods are compared on the same samples; each `stream` is independent.
+    The samples are seeded, so that all methods are compared on the same samples; different values of `stream` give
+    independent samples.
     """
     random = np.random.default_rng((_SEED, stream))
     counts = random.multinomial(count, np.full(count, 1 / count), size=SAMPLES)
@@ -130,5 +132,5 @@ def compute_confidence_interval(samples: Numbers) -> Interval:
 
 
 def compute_mean_interval(values: Sequence[float]) -> Interval:
-    """Return the 95 % confidence interval of a mean; `values` is not empty."""
+    """Return the 95 % confidence interval of a mean; `values` must not be empty."""
     return compute_confidence_interval(draw_bootstrap_weights(len(values)) @ np.asarray(values, dtype=np.float64))

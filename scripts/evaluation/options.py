@@ -120,7 +120,7 @@ class OutputPaths:
     charts: Path | None
 
     def write_results(self, sets: Sets, extra: Mapping[str, Any]) -> None:
-        """Write the figures of the sets and the additional figures that are not empty."""
+        """Write the figures of the sets, and the values of `extra` that are not empty."""
         if self.charts:
             write_chart(sets, self.charts)
         write_json(self.file, {"sets": sets, **{name: figures for name, figures in extra.items() if figures}})

@@ -1,4 +1,4 @@
-"""Chat completions endpoint that stores prompts in files and answers from files, both named by the prompt hash."""
+"""Chat completions endpoint that writes prompts to files and reads its replies from files."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def ask_with_each_skill(
 ) -> dict[str, list[Answer]]:
     """Ask every question with every skill.
 
-    The order of the skills rotates, because the first call for a question includes the embedding of the question.
+    The order of the skills rotates from question to question, because the first call for a question also embeds it.
 
     Raises:
         NoMemoryError: a call failed, or a skill does not exist.

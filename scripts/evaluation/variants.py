@@ -111,7 +111,7 @@ def _evaluate_verdicts(recalls: RecallAnswers, people: Sequence[str]) -> dict[st
 def _check_verdict_threshold(
     answers: Sequence[Answer], labeled: Sequence[Answer], person: str, *, answerable: bool
 ) -> Iterator[bool]:
-    """Yield whether each question of a user reaches the verdict threshold of the other users."""
+    """Yield, for each question of a user, whether it reaches the verdict threshold chosen on the other users."""
     others = sorted(_select_scores(labeled, lambda user: user != person, answerable=True))
     threshold = others[int(len(others) * (1 - _MIN_ANSWERED))] if others else 0.0
     yield from (

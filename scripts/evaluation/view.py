@@ -69,9 +69,9 @@ def compute_view_metrics(labeled_views: Sequence[LabeledView]) -> dict[str, floa
 def compute_conflict_metrics(labeled_views: Sequence[LabeledView]) -> dict[str, float]:
     """Return the contradiction metrics of labeled questions.
 
-    `contradictions`: number of questions with contradictory evidence. `contradictions_found`: number of such questions
-    with a reported pair that cites both sides. `contradictions_false`: share of the other questions with a reported
-    pair.
+    `contradictions`: number of questions with contradictory evidence. `contradictions_found`: number of these questions
+    for which a reported pair cites both sides. `contradictions_false`: false positive rate, the share of questions
+    without contradictory evidence for which a pair is reported.
     """
     contradicting = [item for item in labeled_views if item.question.is_contradictory]
     others = [bool(item.view.conflicts) for item in labeled_views if not item.question.is_contradictory]

@@ -235,13 +235,13 @@ class Benchmark:
         return self._run_in_process(run_closed_loop, load)
 
     def _measure_http_list(self, case: BenchmarkCase, concurrency: int) -> None:
-        """Measure a list over HTTP, directly after the same list over gRPC."""
+        """Measure ListMessages over HTTP, directly after the same requests over gRPC."""
         requests = [convert_to_http_request(raw) for raw in case.requests]
         load = LoadParameters(self._server.http, "", requests, concurrency, self._seconds, self._server.list_pids())
         self._record_outcome(f"http_{case.name}", concurrency, self._run_in_process(run_http_loop, load))
 
     def _measure_null_servers(self, nulls: NullServers, name: str, concurrency: int, size: float) -> None:
-        """Measure the null servers directly after the real server, with replies of the same size."""
+        """Measure the null servers directly after the real server, with replies of the real server's size."""
         request = ListMessagesRequest(user_id=format_user_id(1), page_size=int(size)).SerializeToString()
         for prefix, target in (("null", nulls.intercepted), ("null_bare", nulls.bare)):
             load = LoadParameters(target, f"/{SERVICE}/ListMessages", [request], concurrency, self._seconds, nulls.pids)

@@ -85,7 +85,10 @@ def run_closed_loop(load: LoadParameters) -> LoadOutcome:
 
 
 async def open_methods(stack: AsyncExitStack, target: str, method: str, connections: int) -> list[Method]:
-    """Open `connections` connections, rotating over the targets; return the raw-bytes method of each connection."""
+    """Open `connections` connections, rotating over the targets.
+
+    Return the method of each connection; its requests and replies are serialized messages.
+    """
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", _RECEIVE_MAX)]
     targets = islice(cycle(target.split()), connections)
     channels = [await stack.enter_async_context(grpc.aio.insecure_channel(item, options)) for item in targets]

@@ -1,8 +1,8 @@
 """Seeded benchmark corpus: Chinese, English and mixed messages of many typical users and one heavy user.
 
 Word frequencies follow Zipf's law. Messages are written in two phases. The first phase has 10 % of the messages and all
-messages of its typical users. Reads of these users can therefore be repeated on unchanged data when the log is ten
-times as large.
+messages of its typical users. Reads of these users can therefore be repeated on unchanged data when the message log is
+ten times as large.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CorpusSize:
     vectors: int
 
     def get_phase_counts(self, phase: int) -> tuple[int, int, range]:
-        """Return the number of messages, the number of the heavy user's messages, and the typical users of a phase."""
+        """Return a phase's messages, how many of them the heavy user has, and its typical user numbers."""
         first, heavy, users = self.messages // 10, self.heavy // 10, max(2, self.users // 10)
         if phase == 0:
             return first, heavy, range(1, users)

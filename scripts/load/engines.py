@@ -36,7 +36,7 @@ _THREADS = 2
 
 
 def measure_engine_calls(data: Path, cases: Sequence[BenchmarkCase], seconds: float) -> dict[str, dict[str, float]]:
-    """Measure the engine calls of the list, lexical and semantic cases; return the figures by case name."""
+    """Run the list, lexical and semantic cases directly in the engines; return the figures by case name."""
     return asyncio.run(_measure_engine_calls(data, cases, seconds))
 
 

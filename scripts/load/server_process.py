@@ -84,7 +84,7 @@ class ServerProcess:
         self._wait_until(lambda status: min(status.lexical.checkpoint, status.vector.checkpoint) >= status.log.sequence)
 
     def wait_until_idle(self) -> None:
-        """Wait until no index has pending messages, with any storage engine."""
+        """Wait until no index has pending messages; works with every storage engine."""
         self._wait_until(lambda status: not (status.lexical.pending or status.vector.pending))
 
     def _wait_until(self, done: Done) -> None:

@@ -45,7 +45,7 @@ class FakeQdrant:
     Attributes:
         points: the stored points, in the local mode of the Qdrant client.
         port: port on 127.0.0.1.
-        unindexed: number of points that the payload indexes report as missing.
+        unindexed: number of points that the collection info reports as not yet in the payload indexes.
     """
 
     def __init__(self) -> None:

@@ -62,7 +62,7 @@ class HttpTransport:
         )
 
     def call(self, method: RpcMethod, request: bytes, metadata: Metadata, timeout_s: float = TIMEOUT_S) -> CallOutcome:
-        """Make a call and return its outcome; UNKNOWN if the response does not conform to the API."""
+        """Make a call and return its outcome; the status is UNKNOWN if the response does not conform to the API."""
         message = method.request_type.FromString(request)
         encoded = encode_http_request(method.descriptor, json_format.MessageToDict(message))
         headers = (*encoded.headers, *build_http_headers(metadata), ("x-timeout-ms", b"%d" % (1000 * timeout_s)))
@@ -85,7 +85,7 @@ def serialize_response(response: httpx.Response) -> bytes:
 
 
 def parse_outcome(response: httpx.Response, method: RpcMethod, seconds: float) -> CallOutcome:
-    """Return the outcome of a call; UNKNOWN if the response does not conform to the API."""
+    """Return the outcome of a call; the status is UNKNOWN if the response does not conform to the API."""
     visible, is_from_server = serialize_response(response), "x-request-id" in response.headers
     try:
         replies = tuple(_decode_replies(response, method))

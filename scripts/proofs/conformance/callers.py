@@ -137,7 +137,7 @@ class HttpChannel(grpc.Channel):
         return lambda request: map(parse, self._iterate_replies(method, serialize(request)))
 
     def stream_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
-        """Return a callable for a method that streams requests; it sends all requests as one."""
+        """Return a callable for a method that streams requests; the callable sends all requests in one HTTP request."""
         serialize, parse = _select_serializers(options)
         return lambda requests: parse(*self._iterate_replies(method, b"".join(map(serialize, requests))))
 

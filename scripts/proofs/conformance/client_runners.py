@@ -47,7 +47,7 @@ class ClientRunner:
         return mcp_view.select_visible_expectations(step) if self.by_tools else step
 
     def select_visible_outcome(self, step: Step, outcome: Outcome) -> Outcome:
-        """Return the part of another client's outcome that this client can see."""
+        """Return the part of another client's outcome that this client could also observe."""
         return mcp_view.select_visible_outcome(step, outcome) if self.by_tools else outcome
 
     def missing_programs(self) -> Sequence[str]:

@@ -101,7 +101,7 @@ def message_ids(messages: Iterable[Message]) -> list[str]:
 
 
 def list_differences(label: str, actual: Sequence[object], expected: Sequence[object]) -> Iterator[str]:
-    """Yield a line that describes the difference of two lists; nothing if they are equal."""
+    """Yield a line that describes the differences between two lists; nothing if they are equal."""
     if list(actual) == list(expected):
         return
     missing, surplus = (

@@ -54,7 +54,7 @@ def _run_and_compare_clients(client_runners: Sequence[ClientRunner], steps: Sequ
 
 
 def _find_skipped_steps(steps: Sequence[Step], outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
-    """Return the names of the steps that no tool supports, by reason."""
+    """Return the names of the steps that no MCP tool supports, by reason."""
     by_reason: dict[str, list[str]] = {}
     for step, outcome in zip(steps, outcomes, strict=False):
         if NO_TOOL in outcome:

@@ -1,4 +1,4 @@
-"""Player of the golden scenario over HTTP, which builds requests from the annotations without client stubs.
+"""Player of the golden scenario over HTTP, which builds requests from the `google.api.http` annotations.
 
 Usage: `python -m proofs.conformance.http_player SCENARIO CONNECTION OUTPUT`.
 """

@@ -1,4 +1,4 @@
-"""Isolation checks: users with equal words do not see, count or rank each other's messages."""
+"""Isolation checks: users who wrote the same words do not see each other's messages in reads, counts or rankings."""
 
 from __future__ import annotations
 

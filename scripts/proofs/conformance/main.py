@@ -1,12 +1,12 @@
 """Conformance test of the clients and of running servers.
 
 `scripts/golden [CLIENT ...]` runs the steps of `scenario.json` with each client against a new server, and compares the
-results with the expectations of the steps and with those of the other clients.
+results with the expectations of the steps and with the results of the other clients.
 
 `scripts/conformance --target HOST:PORT ...` runs the same steps against a running server and compares the reads with
 brute-force results. If the server requires authentication, the key needs the scopes `ingest`, `query` and `recall`,
-`act-as` for recalls, and `admin` to list users. Calls rotate over several addresses, which must be replicas of one
-server. The test creates users with random ids and erases them at the end.
+`act-as` for recalls, and `admin` to list users. If several addresses are given, they must be replicas of one server,
+and calls rotate over them. The test creates users with random ids and erases them at the end.
 
 If a check fails, the program prints the differences and exits with 1.
 """

@@ -32,7 +32,7 @@ _TIMEOUT_S: Final = 60
 
 
 class McpPlayer(ScenarioPlayer):
-    """Player that calls the tools with an MCP client as the caller and for the user of each step."""
+    """Player that calls the tools through an MCP client, with the credentials and the user id of each step."""
 
     def __init__(self, connection: Json, url: str) -> None:
         """Create a player for a connection file and the URL of an MCP server."""
@@ -77,7 +77,7 @@ class McpPlayer(ScenarioPlayer):
 
 
 class McpConnection:
-    """A connection of an MCP client; `rejection` has the error if the server rejected it."""
+    """A connection of an MCP client; `rejection` has the error if the server rejected the connection."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         self.rejection: Json | None = None

@@ -80,7 +80,7 @@ class NoToolError(Exception):
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool call, and the user id of the connection."""
+    """A tool call, and the user id of the MCP connection that makes it."""
 
     user_id: str
     tool: str
@@ -88,7 +88,7 @@ class ToolCall:
 
 
 def build_tool_call(step: Json, request: Json) -> ToolCall:
-    """Return the tool call for a step, without `atLeast`.
+    """Return the tool call for a step, without `atLeast`, for which the tools have no argument.
 
     Raises:
         NoToolError: no tool supports the step.

@@ -13,7 +13,7 @@ Json = Mapping[str, Any]
 
 
 class RejectedCallError(Exception):
-    """Raised if a call fails; `refusal` has its `code`, `reason`, `message` and `violations`."""
+    """Raised if a call fails; `rejection` has the `code`, `reason`, `message` and `violations` of the error."""
 
     def __init__(self, refusal: Json) -> None:
         super().__init__(refusal["message"])

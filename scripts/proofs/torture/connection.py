@@ -29,7 +29,7 @@ class Connection:
     """A connection that follows the server over restarts.
 
     Attributes:
-        findings: statuses that an injected fault does not explain.
+        findings: error statuses that no injected fault explains.
         refusals: number of failed calls.
     """
 
@@ -70,7 +70,7 @@ class Connection:
 
 
 def is_from_server(error: grpc.RpcError) -> bool:
-    """Return whether the server produced the error: its errors have a request id."""
+    """Return whether the server produced the error; only errors of the server have a request id."""
     trailing: list[tuple[str, str]] = list(error.trailing_metadata() or ())  # type: ignore[arg-type]  # always text
     return "x-request-id" in dict(trailing)
 

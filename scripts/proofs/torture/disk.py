@@ -33,7 +33,7 @@ class SmallDisk:
         """Fill the file system until the context exits.
 
         Raises:
-            ValueError: the file system has more free space than a small disk.
+            ValueError: more than 4 GiB of the file system are free.
         """
         status = os.statvfs(self.path)
         if status.f_bavail * status.f_frsize > _LARGEST:

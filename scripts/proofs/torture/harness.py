@@ -108,7 +108,7 @@ class Harness:
             self.refusals += sum(writer.failed_calls for writer in writers)
 
     def retry_unacknowledged_batches(self) -> None:
-        """Retry some unacknowledged batches without ids."""
+        """Retry some unacknowledged batches whose messages have no ids."""
         for ledger in self.ledgers:
             writer = self._create_writer(ledger)
             writer.retry_unacknowledged_batches()

@@ -43,7 +43,7 @@ class BatchWithoutIds:
 
 @dataclass(slots=True)
 class Ledger:
-    """The ledger of one writer, which has exclusive users.
+    """The ledger of one writer, whose users no other writer changes.
 
     Attributes:
         acknowledged_changes: number of acknowledged message changes.
@@ -82,7 +82,7 @@ class Ledger:
             self.acknowledged_changes += len(changes)
 
     def record_rejection(self, before: Changes) -> None:
-        """Record that the server rejected changes without effect."""
+        """Record that the server rejected changes and applied none of them."""
         with self._lock:
             self._set_states(before)
 
@@ -111,7 +111,7 @@ class Ledger:
         self.record_acknowledgment(changes, token)
 
     def get_certain_states(self, user_id: str) -> dict[str, State]:
-        """Return the certain states of a user's messages by id."""
+        """Return the states of a user's messages whose state is certain, by message id."""
         with self._lock:
             return {item: next(iter(states)) for item, states in self._allowed[user_id].items() if len(states) == 1}
 
@@ -121,7 +121,7 @@ class Ledger:
             return dict(self._allowed[user_id])
 
     def set_to_stored_states(self, user_id: str, stored: Mapping[str, MessageVersion]) -> None:
-        """Reduce the allowed states of a user to the stored states."""
+        """Reduce the allowed states of a user's messages to the stored states."""
         with self._lock:
             allowed = self._allowed[user_id]
             for item, states in allowed.items():

@@ -22,7 +22,7 @@ _PAUSE_S = 0.05
 
 
 class ReadChecker:
-    """A reader of random users; each read must return the states that are certain before and after it."""
+    """Reads random users; each read must return every message state that is certain both before and after the read."""
 
     def __init__(self, ledgers: Sequence[Ledger], server: ServerUnderTest | Replicas, seed: int) -> None:
         self._ledgers = ledgers

@@ -50,7 +50,7 @@ class Tally:
         return self.rows[name].rounds if name in self.rows else 0
 
     def record_support(self, name: str, unsupported_reason: str) -> None:
-        """Record the reason why a harness does not support a fault; an empty reason means that it does."""
+        """Record why a harness does not support a fault; an empty reason means that the harness supports it."""
         if not unsupported_reason:
             self._possible.add(name)
         self.unsupported[name] = unsupported_reason

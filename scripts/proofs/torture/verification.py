@@ -66,10 +66,10 @@ def _describe_status(status: GetIndexStatusResponse) -> str:
 
 
 class Verification:
-    """A comparison of users with their ledgers through every read.
+    """A comparison of the results of every read with the ledgers.
 
     Attributes:
-        stored_messages: number of messages in the log.
+        stored_messages: number of messages in the message log.
     """
 
     def __init__(self, server: ChannelProvider, dimension: int) -> None:
@@ -134,7 +134,7 @@ class Verification:
         owners: Mapping[str, Ledger],
         result: Mapping[str, Mapping[str, MessageVersion]],
     ) -> None:
-        """Compare the message count of every user with the ledger or with the stored messages."""
+        """Compare every user's message count with the messages read or, if none were read, with the ledger."""
         self.stored_messages = sum(counts_by_user.values())
         for user_id in counts_by_user.keys() - owners.keys():
             self.findings.append(
@@ -158,7 +158,7 @@ def compare_with_ledger(
     allowed: Mapping[str, frozenset[MessageVersion | None]],
     pending: set[MessageVersion],
 ) -> Iterator[Finding]:
-    """Yield differences between the log and the ledger; `pending` versions may be stored with unknown ids."""
+    """Yield differences between the message log and the ledger; `pending` versions may be stored with unknown ids."""
     result = dict(in_log)
     yield from find_duplicates(user_id, in_log)
     for item, states in allowed.items():
@@ -181,7 +181,7 @@ def compare_with_ledger(
 
 
 def compare_with_log(where: str, result: ReadResult, in_log: ReadResult) -> Iterator[Finding]:
-    """Yield differences between the result of a read and the log."""
+    """Yield differences between the result of a read and the message log."""
     yield from find_duplicates(where, result)
     seen, stored = dict(result), dict(in_log)
     yield from (Finding("not found", f"{where}: {key}") for key in stored.keys() - seen.keys())

@@ -77,7 +77,7 @@ class RandomWriter:
             stop.wait(self._random.random() * _PAUSE_S)
 
     def retry_unacknowledged_batches(self) -> None:
-        """Retry half of the unacknowledged batches without ids; each must be stored once."""
+        """Retry half of the unacknowledged batches whose messages have no ids; each must be stored once."""
         for batch in list(self._ledger.batches_without_ids.values()):
             if self._random.random() < 0.5:  # noqa: PLR2004 - probability
                 self._send_batch(batch)
