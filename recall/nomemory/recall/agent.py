@@ -47,7 +47,8 @@ class RecallAgent:
         tools: the search tools, which are bound to the user.
         planner: plans the searches after the ranking. If the planner is None or fails, `RulesPlanner` plans the
             searches.
-        model: the chat model. If the model is None or fails, the answer quotes the best messages.
+        model: reads the best messages and composes the answer. If the model is None or fails, the answer quotes the
+            best messages.
         budget: the host's budget with the changes from the request.
         thresholds: the host's verdict thresholds for answers without a model.
     """
@@ -112,7 +113,7 @@ class RecallAgent:
         return StopReason.ITERATIONS
 
     async def _request_plan(self, search: SearchSession, iteration: int) -> Plan | None:
-        """Return the plan of the planner, or of `RulesPlanner` if it fails or times out; None if both fail."""
+        """Return the plan of the planner, or of `RulesPlanner` if the planner fails or times out; None if both fail."""
         state = search.build_planning_state(iteration)
         spare_s = _RESERVED_FALLBACK_S if self._fallback_planner else 0.0
         try:

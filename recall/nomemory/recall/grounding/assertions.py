@@ -1,4 +1,4 @@
-"""Detect whether a message asserts something, and who wrote its words."""
+"""Detect whether a message asserts something, and whether its text is the user's own, quoted or from another author."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def has_content(content: str, question: Question) -> bool:
 
 
 def determine_attribution(message: RetrievedMessage) -> Attribution:
-    """Return who wrote the words of a message.
+    """Return whether the text of a message is the user's own, quoted, or from another author.
 
     For a named user, the result is UNSPECIFIED unless the text is quoted.
     """

@@ -45,7 +45,7 @@ _ABOUT_THE_USER = regex.compile(r"(?:该|这位)?用户|\bthe user\b|\buser\b", 
 class _RejectedCitations:
     """Counts of rejected citations, by reason.
 
-    Unknown message ids are only counted because a model may have invented them.
+    Unknown message ids are counted but not kept, because a model may have invented them.
     """
 
     not_retrieved: int = 0
@@ -178,7 +178,10 @@ def _cite_best_clause(text: str, messages: Iterable[RetrievedMessage]) -> Citati
 
 
 def _compute_word_share(claim: _StatementTerms, clause: Clause) -> float:
-    """Return the share of a statement's words in a clause; 0 if a figure is missing or only one of both is negated."""
+    """Return the share of a statement's words in a clause.
+
+    The share is 0 if the clause lacks a figure of the statement, or if one of the two is negated and the other is not.
+    """
     if not claim.figures <= extract_numbers(clause.text) or claim.is_negated != _is_negated(clause.text):
         return 0.0
     return len(claim.words & extract_terms(clause.text)) / len(claim.words)

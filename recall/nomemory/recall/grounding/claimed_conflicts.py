@@ -41,7 +41,7 @@ def _verify_conflict(
 def _find_cited_statement(
     claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: RetrievedMessages
 ) -> Statement | None:
-    """Return the statement that a citation refers to, if possible by its quote; None if the quote is invalid."""
+    """Return the statement that cites the same message, preferably the same quote; None if there is none."""
     message = retrieval.get_message(claimed.message_id)
     if message is None or claimed.quote not in message.content:
         return None

@@ -42,8 +42,7 @@ class FigureChecker:
     """Checks the figures and names in the statements of one answer.
 
     Args:
-        question: the question. A name in the question is always supported. Relative dates are computed in the
-            question's time zone.
+        question: names in it are always supported, and relative dates are computed in its time zone.
         retrieval: the messages that statements may cite.
     """
 
@@ -81,7 +80,7 @@ class FigureChecker:
     def _find_names(self, text: str) -> Iterator[str]:
         """Yield the capitalized words that are names.
 
-        The first word of a sentence counts as a name only if it is known.
+        The first word of a sentence counts as a name only if it is one of `_capitalized_words`.
         """
         for sentence in split_sentence_texts(text):
             for index, match in enumerate(_LATIN_WORD.finditer(sentence)):
@@ -204,9 +203,9 @@ class _SupportedValues:
         return bool(claimed & self.times) or any(Decimal(hour) in self.standalone_numbers for hour in hours)
 
     def _supports_computation(self, computation: Computation) -> bool:
-        """Return whether all operands are supported.
+        """Return whether the quotes support all operands of an equation.
 
-        An equation may contain as many ones as the quotes have list items.
+        The operand 1 may occur as often as the quotes have list items, because an equation may add up list items.
         """
         ones = sum(operand.number == 1 for operand in computation.operands)
         return ones <= max(self.list_item_count, 1) and all(map(self._supports_operand, computation.operands))

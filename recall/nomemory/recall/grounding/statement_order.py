@@ -53,5 +53,5 @@ def get_latest_citation_key(statement: Statement) -> tuple[float, bytes]:
 
 
 def find_retractions(retrieval: RetrievedMessages) -> Iterable[MessageIdPair]:
-    """Return the ids of each retracted message and the message that retracts it."""
+    """Return pairs of ids: a retracted message, and the message that retracts it."""
     return [(message.message_id, message.retracted_by) for message in retrieval if message.retracted_by]

@@ -32,7 +32,7 @@ class Verdict(Enum):
 
 
 class Attribution(Enum):
-    """Who wrote the words that a statement quotes."""
+    """Author of the text that a statement quotes."""
 
     UNSPECIFIED = "unspecified"
     USER = "user"

@@ -27,7 +27,7 @@ class SufficiencyThresholds:
     Attributes:
         supported: minimum calibrated probability for the verdict SUPPORTED.
         possible: minimum calibrated probability for the verdict POSSIBLE; below it, the verdict is INSUFFICIENT.
-        quoted: minimum probability of being evidence for each quoted message after the first.
+        quoted: minimum probability that a message is evidence, for all quoted messages except the best.
     """
 
     supported: float = 0.5

@@ -41,8 +41,8 @@ _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 class RulesPlanner:
     """A deterministic planner that needs no chat model.
 
-    The planner first ranks the question within the time range and role of the caller or the question, then in wider
-    scopes if there are too few results.
+    The planner first ranks the messages within the time range and role that the caller or the question sets, then in
+    wider scopes if there are too few results.
 
     A skill adjusts the plan. The skill's defaults set the initial scope, its lexicon adds synonyms, and its query
     template sets the first tool and adds queries and neighbor reads. If the input is a conversation rather than a

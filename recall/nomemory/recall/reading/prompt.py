@@ -113,7 +113,7 @@ def build_first_prompt(
     """Return the first user message: the question and the best messages, oldest first.
 
     Args:
-        question: the question.
+        question: supplies the question text, the current conversation, the current time and the time zone.
         lines: the messages as JSON objects, oldest first.
         lookups: number of rounds of follow-up searches that are left.
         sufficiency: estimate that the message log contains the answer; None if no search made an estimate.

@@ -60,7 +60,7 @@ class ReadingBudget:
 
 @dataclass(frozen=True, slots=True)
 class ReplyContext:
-    """Messages to show together with a message: the one before it, and the reply to it."""
+    """Messages to show together with a message: the preceding message, and the reply."""
 
     preceding_by_id: Mapping[str, RetrievedMessage] = field(default_factory=dict)
     reply_by_id: Mapping[str, RetrievedMessage] = field(default_factory=dict)

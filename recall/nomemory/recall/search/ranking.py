@@ -52,7 +52,7 @@ class _MergedRanking:
     semantic_z_scores: dict[str, float] = field(default_factory=dict)
 
     def add_ranking(self, hits: Iterable[Hit]) -> None:
-        """Add the ranking in another scope. New messages get at most the lowest score of the earlier scopes."""
+        """Add the ranking of another scope; messages that it adds get at most the lowest score so far."""
         lowest_score = min(self.scores.values(), default=math.inf)
         for hit in hits:
             self.scores.setdefault(hit.message.message_id, min(hit.score, lowest_score))
@@ -243,7 +243,7 @@ def _sum_scores(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str,
 
 
 def _shift_scores_below(minimum: float, scores: Mapping[str, float]) -> dict[str, float]:
-    """Shift all scores below a minimum; keep their order."""
+    """Normalize scores to lie below `minimum`, which is the lowest score of a better ranking; keep their order."""
     best_score = max(scores.values(), default=0.0) or 1.0
     return {message_id: minimum + score / best_score - 1 - _SCORE_GAP for message_id, score in scores.items()}
 

@@ -104,7 +104,7 @@ class SearchSession:
 
     @property
     def remaining_calls(self) -> int:
-        """Number of calls that a planner may still request. Calls that read the neighbors of anchors are reserved."""
+        """Number of calls that a planner may still request, without those reserved for the neighbors of anchors."""
         return max(0, self._budget.tool_calls - self._calls - self._count_reserved_calls())
 
     @property
@@ -190,9 +190,10 @@ class SearchSession:
     async def read_replies(
         self, messages: Sequence[RetrievedMessage]
     ) -> tuple[dict[str, RetrievedMessage], dict[str, RetrievedMessage]]:
-        """Return two mappings from the ids of messages: to the messages that they reply to, and to the replies to them.
+        """Read the messages that `messages` reply to, and the replies to `messages`.
 
-        The calls of this method do not count toward the planner's limit.
+        The keys of both results are the ids of `messages`. The calls of this method do not count toward the planner's
+        limit.
         """
         anchors = messages[:_MAX_EXCHANGES]
         results = await asyncio.gather(
@@ -249,7 +250,7 @@ class SearchSession:
         return [hit.message for hit in result.items]
 
     async def read_corrections(self) -> None:
-        """Read the messages that correct the best evidence, and their corrections in turn.
+        """Read the messages that correct the best evidence, and messages that correct those corrections.
 
         The calls do not count toward the planner's limit.
         """

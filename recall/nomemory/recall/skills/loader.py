@@ -69,8 +69,9 @@ class SkillLibrary:
             return self._load_current_version(name)
         except SkillInvalidError as error:
             raise error.add_skill_name(name) from None
-        except OSError:
-            raise SkillInvalidError("a file cannot be read", SkillFault.TEXT, skill=name) from None
+        except OSError as error:
+            file = f"`{Path(error.filename).name}`" if error.filename else "a file"
+            raise SkillInvalidError(f"{file} cannot be read: {error.strerror}", SkillFault.TEXT, skill=name) from None
 
     def list_names(self) -> list[str]:
         """Return the names of the recall skills, the default skill first. Skills are not validated."""

@@ -38,8 +38,8 @@ class ExtractiveSynthesizer:
     """Drafts memory views that quote the best evidence.
 
     Args:
-        quoted: minimum probability of being evidence for each quoted message after the first. docs/quality.md shows the
-            effect of this threshold.
+        quoted: minimum probability that a message is evidence, for all quoted messages except the best. docs/quality.md
+            shows the effect of this threshold.
     """
 
     name: ClassVar[str] = "rules"

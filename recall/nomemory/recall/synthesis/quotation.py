@@ -27,7 +27,7 @@ def select_passage(content: str, analysis: QuestionAnalysis) -> str:
 
 
 def _widen_passage(starts: list[int], ends: list[int], best: int) -> tuple[int, int]:
-    """Return the first and the last sentence of the longest passage around a sentence that the limit allows."""
+    """Extend a passage from a sentence up to the limit; return the indexes of its first and last sentence."""
     first = last = best
     while True:
         if last + 1 < len(starts) and ends[last + 1] - starts[first] <= MAX_PASSAGE_CHARS:

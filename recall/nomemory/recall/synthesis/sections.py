@@ -1,4 +1,4 @@
-"""Select the section of a statement by the grammar of its message."""
+"""Select the section of a statement, depending on whether its message states a preference or an obligation."""
 
 from __future__ import annotations
 

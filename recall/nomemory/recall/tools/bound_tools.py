@@ -112,10 +112,7 @@ class BoundTools:
 
     @property
     def is_unreachable(self) -> bool:
-        """Whether the QueryService seems unreachable.
-
-        No call succeeded, and a call other than a semantic search failed.
-        """
+        """Whether no call has succeeded and a call other than a semantic search has failed."""
         return not self._response_count and bool(self._failed_call_types - {SemanticArguments})
 
     def check_reachable(self) -> None:

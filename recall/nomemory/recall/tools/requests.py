@@ -139,6 +139,6 @@ class RequestBuilder:
         return encoded
 
     def _merge_excluded_conversations(self, filter_: SearchFilter) -> list[str]:
-        """Return the conversations that the binding and the planner exclude, up to the maximum of a filter."""
+        """Return the conversations that the binding and the planner exclude, up to the limit of a filter."""
         conversation_ids = dict.fromkeys((*self._binding.exclude_conversation_ids, *filter_.exclude_conversation_ids))
         return list(conversation_ids)[:EXCLUDED_CONVERSATIONS_MAX]

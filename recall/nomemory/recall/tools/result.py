@@ -49,7 +49,7 @@ class ToolResult:
         arguments: arguments of the call, as shown in a step.
         scope: the scope that was searched; None if the call was not a search.
         word_hit_count: number of items that contain words of the query; None if unknown.
-        query_coverage: the largest share of the query's words in one of the first items, 0 to 1.
+        query_coverage: the largest share of the query's words that one of the best items contains, 0 to 1.
         semantic_unavailable: whether the search ran without semantic search.
         semantic_disabled: whether semantic search is disabled on the server.
         sufficiency: estimate that the message log contains the answer; None if unknown.
