@@ -48,7 +48,7 @@ from nomemory.v1 import recall_service_pb2 as pb
     type=click.IntRange(min=MIN_TOKENS),
     default=MAX_TOKENS,
     show_default=True,
-    help="Estimated maximum size of the prompt block, in tokens.",
+    help="Maximum size of the prompt block, in estimated tokens.",
 )
 @content_output_option
 @client_option

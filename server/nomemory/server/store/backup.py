@@ -177,7 +177,7 @@ def _write_backup(directory: DataDirectory, part: Path) -> BackupManifest:
     messages = _copy_log(directory.log_file, part / _LOG)
     log = read_log_position(part / _LOG)
     if log is None:
-        raise BackupError(f"{directory.log_file} cannot be copied: the copy is not a message log")
+        raise BackupError(f"{directory.log_file} is not a message log (schema version 0); check the data directory")
     _check_copy(directory.log_file, part / _LOG)
     manifest = BackupManifest(
         _FORMAT, SCHEMA_VERSION, log.identity.name, log.sequence, messages, file_digest(part / _LOG), time.time()

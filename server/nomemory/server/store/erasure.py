@@ -126,7 +126,7 @@ class ErasureTask:
             return False
         self._faults.clear(ERASURE)
         await self._indexes.erase_deleted()
-        await _repeat_with_pauses(partial(self._log.forget_removals, until, self._settings.erasure.batch_size))
+        await _run_throttled(partial(self._log.forget_removals, until, self._settings.erasure.batch_size))
         await self._clean_log()
         self._waiting_since = next_due
         _log.info("removed messages were erased", until=until.latest, took_s=round(time.monotonic() - began_at, 3))
@@ -144,7 +144,7 @@ class ErasureTask:
             self._other_files_due_at = now + self._settings.erasure.within_s / 2
 
     async def _clean_log(self) -> None:
-        await _repeat_with_pauses(partial(self._log.release_free_pages, self._settings.erasure.max_pages))
+        await _run_throttled(partial(self._log.release_free_pages, self._settings.erasure.max_pages))
         await self._wipe_log()
 
     async def _wait_for_indexes(self, until: FeedPosition) -> str:
@@ -166,7 +166,7 @@ class ErasureTask:
             page = last_page
 
 
-async def _repeat_with_pauses(run_batch: Callable[[], Awaitable[bool]]) -> None:
+async def _run_throttled(run_batch: Callable[[], Awaitable[bool]]) -> None:
     """Run batches until there are no more; pause after each batch for its duration, to let writes proceed."""
     has_more = True
     while has_more:

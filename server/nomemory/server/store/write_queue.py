@@ -51,7 +51,12 @@ class WriteQueue(Generic[Queued]):
         """
         with self._lock:
             if self._would_exceed_limits(size):
-                raise Fault(Reason.ERROR_REASON_OVERLOADED, "the write queue is full", retry_after_s=_RETRY_AFTER_S)
+                limits = f"{self._jobs_max:,} writes or {self._bytes_max:,} bytes"
+                raise Fault(
+                    Reason.ERROR_REASON_OVERLOADED,
+                    f"the write queue is full: at most {limits} may wait",
+                    retry_after_s=_RETRY_AFTER_S,
+                )
             self._partitions[partition].append((job, size))
             self._waiting += 1
             self._bytes += size

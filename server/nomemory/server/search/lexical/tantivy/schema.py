@@ -139,7 +139,7 @@ def read_checkpoint(index: tantivy.Index) -> int:
 
 def checkpoint_document(schema: tantivy.Schema, applied: int, log: str) -> tantivy.Document:
     """Return a checkpoint document with the applied sequence and the name of the log, which may be empty."""
-    kinds = [CHECKPOINT, *([_LOG_KIND, _name_term(log)] if log else [])]
+    kinds = [CHECKPOINT, *([_LOG_KIND, _build_log_kind(log)] if log else [])]
     return tantivy.Document.from_dict({"kind": kinds, "applied": applied}, schema)
 
 
@@ -157,7 +157,7 @@ def lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint |
         return None
     if not _has_kind(index, _LOG_KIND):
         return Checkpoint("", read_checkpoint(index))
-    is_same_log = log is not None and _has_kind(index, _name_term(log.name))
+    is_same_log = log is not None and _has_kind(index, _build_log_kind(log.name))
     return Checkpoint(log.name if log and is_same_log else _OTHER_LOG, read_checkpoint(index))
 
 
@@ -173,7 +173,7 @@ def discard_foreign_index(directory: Path, log: LogPosition) -> bool:
 _OTHER_LOG = "another"
 
 
-def _name_term(log: str) -> str:
+def _build_log_kind(log: str) -> str:
     return f"{_LOG_KIND} {log}"
 
 
