@@ -89,7 +89,7 @@ class HookServer:
             writer.close()
 
     async def _answer_event(self, event: HookEvent) -> str:
-        """Return the hook output: rules for a new session, related messages for a prompt, otherwise empty."""
+        """Return the hook output: rules for a new session, related messages for a prompt, empty for other events."""
         try:
             context = await self._build_context(event)
         except (NoMemoryError, UnicodeEncodeError) as error:

@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def _load_settings(home: LocalDataDir) -> Settings:
-    """Return the settings of the environment, except for addresses and credentials: only the owner can connect."""
+    """Return the settings from the environment, without network addresses and credentials."""
     no_credentials = {name: field.default for name, field in IdentitySettings.model_fields.items()}
     local = {"data": home.data, "database_url": None, "key_file": None, "listen": home.target, "inspector": False}
     disabled = dict.fromkeys(_DISABLED_SETTINGS, "")

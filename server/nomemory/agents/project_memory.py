@@ -68,8 +68,8 @@ class ProjectMemory:
     async def search_related_messages(self, prompt: str, event: HookEvent) -> str:
         """Return the messages that are relevant to a prompt, as a prompt block; empty if there are none.
 
-        If the prompt is a question, the result includes replies of the agent. For any other prompt, it contains only
-        messages of the user.
+        If the prompt is a question, the result includes replies of the agent. If the prompt is not a question, the
+        result contains only messages of the user.
 
         Raises:
             NoMemoryError: the search failed.
@@ -160,9 +160,9 @@ def _map_cosines_by_id(items: Iterable[_Item]) -> dict[str, float]:
 
 
 def _compute_cosine_differences(to_rules: Mapping[str, float], to_others: Mapping[str, float]) -> dict[str, float]:
-    """Return each message's similarity to rules minus its similarity to other messages.
+    """Return each message's similarity to the examples of rules minus that to the examples of other messages.
 
-    If the second search did not return a message, the lowest similarity that it returned is subtracted.
+    For a message that is missing in `to_others`, the lowest similarity in `to_others` is subtracted.
     """
     minimum = min(to_others.values(), default=0.0)
     return {message_id: cosine - to_others.get(message_id, minimum) for message_id, cosine in to_rules.items()}

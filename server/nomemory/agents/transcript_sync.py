@@ -48,7 +48,7 @@ class HookEvent(NamedTuple):
     Attributes:
         agent: the name of the agent's transcript format.
         fields: the JSON object that the agent sent.
-        name: the agent's name of the event.
+        name: the event's name, as the agent spells it.
         directory: the working directory of the agent.
     """
 

@@ -68,7 +68,7 @@ def build_semantic_record(item: query.SemanticItem) -> Json:
 
 
 def build_hybrid_records(reply: query.HybridSearchResponse) -> Iterator[Json]:
-    """Yield the hits of a hybrid search, each with the fields of the whole response."""
+    """Yield the hits of a hybrid search, each with the response fields that apply to all hits."""
     response_fields = {
         "sufficiency": round(reply.sufficiency, 6),
         "speaker_matched": reply.speaker_matched,
@@ -153,7 +153,7 @@ def _to_dict(message: Message) -> Json:
 
 
 def build_full_record(message: Message) -> Json:
-    """Return all fields of an API message, including empty ones, but without unset times and messages."""
+    """Return all fields of an API message, including empty ones, but without unset timestamps and nested messages."""
     return {
         field.name: _simplify_value(getattr(message, field.name))
         for field in message.DESCRIPTOR.fields

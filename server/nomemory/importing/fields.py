@@ -208,7 +208,7 @@ def parse_message(record: Record, draft: Callable[[JsonFields], MessageDraft | N
     """Parse one message.
 
     Args:
-        record: the record of the message.
+        record: the element of the file that contains only this message.
         draft: a function that returns the draft of the message, or None to skip it.
     """
     if not isinstance(record.value, dict):

@@ -51,7 +51,10 @@ class ImportFile:
         self.consumed = 0
 
     def read_lines(self) -> Iterator[bytes]:
-        """Yield the lines of the file with their line endings. A longer line is cut to `VALUE_MAX + 1` bytes."""
+        """Yield the lines of the file with their line endings.
+
+        A line of more than `VALUE_MAX` bytes is cut to `VALUE_MAX + 1` bytes.
+        """
         begin = 0
         while begin < len(self.content):
             end = self.content.find(b"\n", begin) + 1 or len(self.content)

@@ -57,7 +57,7 @@ def detect_format(
 ) -> tuple[ImportFormat, Iterator[Record | RejectedRecord]]:
     """Detect the format of a file from its first valid record. Return the format and an iterator over all items.
 
-    If no format matches, the result is JSON Lines, which reports the missing fields.
+    If no format matches, the result is the JSON Lines format, whose importer reports the missing fields.
     """
     read_items: list[Record | RejectedRecord] = []
     for item in items:

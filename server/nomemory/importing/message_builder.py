@@ -46,7 +46,7 @@ class MessageDraft:
         ts: the time of the message; None only if an error was recorded, so that the message will be rejected.
         role: the role in the file, which `map_role` converts.
         content: the text.
-        message_id: the message id. If the id is empty, a stable id is derived from the other fields.
+        message_id: if empty, a stable id is derived from the other fields.
         keeps_id: whether `message_id` must not change, even if messages with the same time then lose the order of the
             file.
         position: a part of the derived id that distinguishes messages whose other fields are equal.

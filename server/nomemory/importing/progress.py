@@ -14,7 +14,10 @@ _PRINT_INTERVAL_S = 10.0
 
 @contextmanager
 def show_progress(console: Console, label: str, noun: str) -> Iterator[Callable[[int, int, int], None]]:
-    """Show a progress bar. Yield a function that takes the count to show, the amount done and the total."""
+    """Show a progress bar.
+
+    Yield a function that takes the number of `noun` to show, and the completed and the total units of the bar.
+    """
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),

@@ -98,7 +98,8 @@ class ImportDefaults:
     """Options of `nomemory import` for values that a file may lack.
 
     Attributes:
-        user: the user id for all messages, which overrides the user ids in the file; empty to use those.
+        user: the user id for all messages, which overrides the user ids in the file; empty: the user ids in the file
+            are used.
         start: the time for the first message that has no time.
         step: the time between messages that have no time.
         zone: the time zone for times in the file that state none.

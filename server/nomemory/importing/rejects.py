@@ -22,9 +22,6 @@ class RejectsFile:
     Entering the context removes the rejects file of an earlier import. The file is created when the first message is
     rejected. If the directory is not writable, the file is created in the system's temporary directory.
 
-    Args:
-        path: the path of the rejects file.
-
     Attributes:
         written: the path of the file that was created; None if no message was rejected.
     """

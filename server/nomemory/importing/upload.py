@@ -74,7 +74,8 @@ class ImportSummary:
 class MessageUploader:
     """Sends messages to the server in streams of at most 1,000, and records rejected messages.
 
-    If `send` raises an exception, `counts`, `ignored` and `rejection_groups` cover only the streams before.
+    If `send` raises an exception, `counts`, `ignored` and `rejection_groups` cover only the streams sent before the
+    failed one.
 
     Args:
         send: a function that sends the messages of one stream and returns the response.
@@ -173,7 +174,7 @@ def wait_until_indexed(get_status: Callable[[], Status], timeout_s: float, on_pe
 def _is_index_behind(status: Status, sequence: int) -> bool:
     """Return whether an index has not reached a sequence number of the message log.
 
-    The number of pending messages decides for a caller in a namespace, who gets no sequence numbers.
+    A caller in a namespace gets no sequence numbers; the number of pending messages then decides.
     """
     return any(index.checkpoint < sequence if sequence else index.pending for index in _list_used_indexes(status))
 

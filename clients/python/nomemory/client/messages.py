@@ -159,7 +159,7 @@ def to_timestamp(field: str, time: TimeLike) -> Timestamp:
 
     Args:
         field: the name of the field, for error messages.
-        time: the time, with a time zone.
+        time: a datetime with a time zone, or RFC 3339 text.
 
     Raises:
         TypeError: the value is neither a datetime nor a string.
@@ -197,5 +197,5 @@ def to_role_value(name: str) -> message_pb2.Role.ValueType:
 
 
 def to_role_name(number: message_pb2.Role.ValueType) -> str:
-    """Convert the enum value of a role to its name. An unknown value becomes a number as text."""
+    """Convert the enum value of a role to its name. An unknown enum value is returned as digits."""
     return _ROLE_NAMES.get(number, str(number))

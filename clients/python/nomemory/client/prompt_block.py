@@ -199,7 +199,7 @@ class PromptBlock:
         return shown
 
     def _shorten_best_message(self, max_tokens: int) -> list[_PromptLine]:
-        """Return a line with a short excerpt of the best message; an empty list if the line does not fit either."""
+        """Return a list with one line, a short excerpt of the best message; an empty list if that line does not fit."""
         for message in self.messages[:1]:
             for limit in _EXCERPT_TOKEN_LIMITS:
                 line = self._build_line(message, self._split_passages(message).shorten(limit))

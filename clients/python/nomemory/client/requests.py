@@ -324,7 +324,7 @@ def build_context(
 ) -> recall_service_pb2.BuildContextRequest:
     """Select messages for a prompt.
 
-    The response has them as `text` of at most `max_tokens` estimated tokens (0: 2,000).
+    The field `text` of the response has at most `max_tokens` estimated tokens (0: 2,000).
 
     The response has the latest messages of the conversation `conversation_id`, and related messages of other
     conversations. `turns` are the latest turns of the current conversation, oldest first, at most 20. At least one of

@@ -19,7 +19,7 @@ from nomemory.v1 import query_service_pb2
 class MemoryRetriever(BaseRetriever):
     """LangChain retriever that searches a user's messages with hybrid search. Each document is a complete message.
 
-    The field `options` has options of `Client.hybrid_search`.
+    The field `options` has keyword arguments for `Client.hybrid_search`.
     """
 
     client: Client = Field(exclude=True, repr=False)

@@ -34,9 +34,9 @@ _PAGE: Final = 500
 class MemoryStore(BaseStore):
     """A LangGraph store that keeps items as messages of one user.
 
-    The key of an item is the message id. The value of an item has `content`, `role`, `said_at` and `name`. Other
-    fields, `ttl` and `index` are not supported. The namespace of a message is the root namespace, followed by the
-    conversation id if the message has one. Deleting an item deletes the message.
+    The key of an item is the message id. The value of an item has `content`, `role`, `said_at` and `name`. Values with
+    any other field are rejected, as are the operation options `ttl` and `index`. The namespace of a message is the root
+    namespace, followed by the conversation id if the message has one. Deleting an item deletes the message.
 
     Args:
         client: the client for all calls, which the caller must close.

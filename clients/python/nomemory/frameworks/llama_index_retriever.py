@@ -18,7 +18,7 @@ class MemoryRetriever(BaseRetriever):
     Args:
         client: the client for all calls, which the caller must close.
         user_id: the user whose messages are searched.
-        options: options of `Client.hybrid_search`.
+        options: keyword arguments for `Client.hybrid_search`.
     """
 
     def __init__(self, client: Client, user_id: str, **options: Any) -> None:  # noqa: ANN401 - each has its own type

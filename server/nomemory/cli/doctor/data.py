@@ -1,4 +1,4 @@
-"""Checks and repairs of the data directory: the message log, and the lexical index against the log."""
+"""Checks and repairs of the message log and the lexical index in a data directory."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _check_lexical(connection: sqlite3.Connection, directory: DataDirectory) -> 
 
 
 def check_postgres(settings: Settings) -> Iterator[CheckResult]:
-    """Check that the log in PostgreSQL is readable, and has all changes that this server's indexes have applied."""
+    """Check that the message log in PostgreSQL is readable, and has all changes that the local indexes have applied."""
     directory = DataDirectory(settings.server.data)
     try:
         store = choose_log_store(settings, directory)

@@ -18,7 +18,10 @@ _REPAIRED_AT_STARTUP = "The server repairs the index at startup."
 
 
 def check_vectors(settings: Settings) -> Iterator[CheckResult]:
-    """Compare the vector index with the log. A running server checks the index itself, so the check is skipped."""
+    """Compare the vector index with the message log.
+
+    A running server checks the index itself, so the check is skipped.
+    """
     directory = DataDirectory(settings.server.data)
     if not directory.log_file.exists():
         return
