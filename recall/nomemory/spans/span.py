@@ -1,7 +1,8 @@
-"""Create the OpenTelemetry spans of a call.
+"""Create the OpenTelemetry spans of an API call.
 
-A function can call `start_child_span` whether or not a trace is recorded. Without a recorded trace, the call costs only
-a context lookup. Failed spans record the exception class only, because an exception text may contain message content.
+A function can call `start_child_span` whether or not a trace is recorded. If no trace is recorded, `start_child_span`
+costs only a context lookup. Failed spans record the exception class only, because an exception text may contain message
+content.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NO_SPAN: Final = nullcontext()
 
 @dataclass(slots=True)
 class TracedCall:
-    """An API call and its part of a trace. Tasks that outlive the call create no spans.
+    """An API call, with its root span and the tracer of its child spans. Tasks that outlive the call create no spans.
 
     Attributes:
         span: the root span in this process. The trace has an id even if the root span is not recorded.
@@ -73,7 +74,7 @@ class CallTracer:
         metadata: Iterable[tuple[str, str | bytes]],
         attributes: Mapping[str, AttributeValue] | None = None,
     ) -> TracedCall:
-        """Start a call and make its root span current.
+        """Start the root span of a call, and make it the current span.
 
         The span joins the trace of the W3C `traceparent` in `metadata`, if any.
         """

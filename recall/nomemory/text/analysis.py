@@ -45,7 +45,7 @@ _HAS_TRAILING = regex.compile(rf"{_TRAILING}|{_SYLLABLE}", regex.V1)
 
 
 class TokenKind(IntEnum):
-    """Kinds of tokens. The value of a kind is the number of its group in the token pattern."""
+    """Kinds of tokens. Each value is the number of the regular-expression group that matches tokens of this kind."""
 
     CHARACTER = 1
     WORD = 2
@@ -105,7 +105,10 @@ def extract_character_bigrams(tokens: Sequence[Token]) -> Iterator[Term]:
 
 
 def analyze_text(text: str) -> AnalyzedText:
-    """Return the tokens and ranking terms of a text. A fast path for plain text halves the time."""
+    """Return the tokens and ranking terms of a text.
+
+    A fast path for text without combining characters takes half of the time.
+    """
     normal = normalize(text)
     analyzed = _analyze_plain_text(normal) if normal.isascii() or not _HAS_TRAILING.search(normal) else None
     if analyzed is not None:
@@ -115,7 +118,7 @@ def analyze_text(text: str) -> AnalyzedText:
 
 
 def _analyze_plain_text(normal: str) -> AnalyzedText | None:
-    """Analyze a text without combining characters; return None if the text may contain contractions."""
+    """Analyze a normalized text without combining characters; return None if the text may contain contractions."""
     tokens: list[str] = []
     bigrams: list[str] = []
     words: list[str] = []
@@ -134,7 +137,7 @@ def _analyze_plain_text(normal: str) -> AnalyzedText | None:
 
 
 def _find_contraction_halves(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Yield the first halves of contractions, such as "won" in "won't", which is not a form of "win"."""
+    """Yield the first half of each contraction, such as "won" in "won't", because it is not a form of "win"."""
     for word, apostrophe, clitic in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if (
             word.text in CONTRACTION_HALVES

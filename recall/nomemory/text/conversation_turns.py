@@ -1,4 +1,4 @@
-"""Distinguish conversation turns from memory queries by the share of statements."""
+"""Distinguish conversation turns from memory queries by the share of the text that consists of statements."""
 
 from __future__ import annotations
 

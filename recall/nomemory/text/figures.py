@@ -71,7 +71,7 @@ def find_figures(text: str) -> list[Figure]:
 
 
 def find_numbers(text: str) -> frozenset[Decimal]:
-    """Return every possible number in a text, including numbers inside dates and times."""
+    """Return all possible values of the numbers in a text, including numbers inside dates and times."""
     number_figures = _match_patterns(_normalize_text(text), _NUMBERS)
     return frozenset(number for figure in number_figures for number in figure.numbers)
 
@@ -82,7 +82,7 @@ def find_digit_runs(text: str) -> frozenset[str]:
 
 
 def remove_digit_runs(text: str, runs: frozenset[str]) -> str:
-    """Remove known long digit sequences from a text."""
+    """Remove the digit sequences in `runs` from a text."""
     return _LONG_RUN.sub(lambda match: " " if _remove_separators(match[0]) in runs else match[0], _normalize_text(text))
 
 
@@ -98,7 +98,10 @@ _Pattern = tuple[re.Pattern[str], Callable[[re.Match[str]], Figure | None]]
 
 
 def _match_patterns(text: str, patterns: tuple[_Pattern, ...]) -> Iterator[Figure]:
-    """Yield the figures of all patterns, in order. A pattern skips text that an earlier pattern matched."""
+    """Yield the figures that the patterns match, in the order of the patterns.
+
+    A pattern skips text that an earlier pattern matched.
+    """
     for pattern, parse in patterns:
         unmatched, end = [], 0
         for match in pattern.finditer(text):
@@ -112,7 +115,7 @@ def _match_patterns(text: str, patterns: tuple[_Pattern, ...]) -> Iterator[Figur
 
 
 def _parse_small_number(text: str | None) -> int | None:
-    """Parse a small number in digits or Chinese numerals; return None if there is none."""
+    """Parse a small number in digits or Chinese numerals; return None for any other text."""
     if not text:
         return None
     if text.isdigit():
@@ -167,7 +170,7 @@ def _parse_clock_time(match: re.Match[str]) -> Figure | None:
 
 
 def _is_afternoon(parts: dict[str, str | None]) -> bool | None:
-    """Return whether a time of day is after noon; None if the text does not say."""
+    """Return whether a time of day is after noon; None without an AM/PM cue."""
     half_day_word = (parts.get("ap") or parts.get("period") or "").lower()
     if half_day_word in _MORNINGS:
         return False

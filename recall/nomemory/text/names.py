@@ -27,12 +27,12 @@ _MAX_NAMING_TERMS: Final = 256
 
 
 def name_prefix(name: str) -> str:
-    """Return the lower-case prefix that stands for a name and its short forms."""
+    """Return the first three characters of a name in lower case, which its short forms have, too."""
     return name[:_PREFIX_CHARS].lower()
 
 
 def name_prefixes(words: Iterable[str]) -> frozenset[str]:
-    """Return the name prefixes of the words that are longer than a name prefix."""
+    """Return the name prefixes of the words that have at least three characters."""
     return frozenset(map(name_prefix, filter(_exceeds_prefix_length, words)))
 
 
@@ -43,7 +43,7 @@ def find_named_people(text: str) -> list[str]:
 
 
 def remove_names(text: str, names: Iterable[str]) -> str:
-    """Remove speakers' names from a query. Greetings contain names more often than answers do."""
+    """Remove names from a query, because greetings contain names more often than answers do."""
     for name in names:
         text = re.sub(rf"\b{re.escape(name)}\b(?:['’]s)?", " ", text, flags=re.IGNORECASE)
     return " ".join(text.split())

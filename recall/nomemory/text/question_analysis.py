@@ -41,7 +41,7 @@ _ASKS_OF_ASSISTANT: Final = re.compile(
 class QuestionAnalysis:
     """Analysis of a question, independent of any messages.
 
-    Each property is computed on first use and cached for all steps of an answer.
+    Each property is computed on first use and then cached.
 
     Attributes:
         now: timezone-aware time of the question, in the user's zone; None if unknown.

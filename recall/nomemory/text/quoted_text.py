@@ -71,7 +71,7 @@ def _find_marked_blocks(content: str) -> Iterator[QuotedSpan]:
 
 
 def _find_attributed_quotations(content: str) -> Iterator[QuotedSpan]:
-    """Yield the quotation, or the rest of the block, after an introduction that ends with a colon."""
+    """Yield the quotation after each introduction with a colon: text in quotation marks, or else the whole block."""
     for match in _LEAD.finditer(content):
         lead = re.split(r"(?<=[.!?])\s+", match[0][:-1].strip())[-1]
         text_after_lead = content[match.end() :]
@@ -85,7 +85,7 @@ def _find_attributed_quotations(content: str) -> Iterator[QuotedSpan]:
 
 
 def _find_pasted_mails(content: str) -> Iterator[QuotedSpan]:
-    """Yield a pasted email, from its header or salutation on."""
+    """Yield a pasted email: the text from its header or salutation to the end of the message."""
     for pattern in (_HEADER, _SALUTATION):
         if (match := pattern.search(content)) and content.count("\n", match.start()) > 1:
             yield _trim_span(content, match.start(), len(content), _introduction_line(content, match.start()))

@@ -36,7 +36,7 @@ def find_relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
 
 
 def complete_dates(partial_date: PartialDate, sent: date) -> Iterator[PartialDate]:
-    """Yield a partial date, and the complete dates near the send date that it may refer to."""
+    """Yield a partial date itself, and the dates near the send date that complete its year or month."""
     yield partial_date
     if partial_date.day is not None and partial_date.month is None and partial_date.year is None:
         for months in (-1, 0, 1):
@@ -87,7 +87,7 @@ def _read_weekend(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
 
 
 def _read_weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
-    """Yield the possible days of a weekday; `上` and `last` refer to the past, `下` and `next` to the future."""
+    """Yield the dates that a weekday may refer to; `上` and `last` refer to the past, `下` and `next` to the future."""
     name = match["wd"].lower()
     weekday = min(CHINESE_WEEKDAYS.find(name), 6) if name in CHINESE_WEEKDAYS else WEEKDAYS.index(name)
     day_of_this_week = sent - timedelta(days=sent.weekday()) + timedelta(days=weekday)
@@ -99,7 +99,7 @@ def _read_weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
 
 
 def _read_distance(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
-    """Yield the date at a distance from the send date, in days, weeks, months or years."""
+    """Yield the possible dates of an expression such as "three weeks ago", relative to the send date."""
     count = _parse_count(match["n"])
     unit = match["u"].lower()
     direction = -1 if match["back"] else 1

@@ -25,7 +25,10 @@ _EDGES: Final = " \t\r\n\u3000，,；;：:。.—–-"
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause with its code point offsets. In `masked_text`, quotations are masked."""
+    """A clause with its code point offsets.
+
+    In `masked_text`, a placeholder replaces each character between quotation marks.
+    """
 
     text: str
     start: int

@@ -53,7 +53,7 @@ _PARTS_OF_MONTH: Final[dict[str, tuple[int, int | None]]] = {
 """First and last day of each part of a month; None is the end of the month."""
 _DECEMBER: Final = 12
 _MAX_RANGES: Final = 4
-_EARLIEST_TIME: Final = datetime(1, 1, 3)  # noqa: DTZ001 - it gets the asker's zone; in any it can be converted to UTC
+_EARLIEST_TIME: Final = datetime(1, 1, 3)  # noqa: DTZ001 - it gets the asker's zone; in any zone it can be converted to UTC
 _UNIT_DAYS: Final = {"天": 1, "日": 1, "周": 7, "星期": 7, "礼拜": 7, "月": 30, "年": 365} | {
     "day": 1,
     "night": 1,
@@ -81,7 +81,8 @@ def find_time_signal(text: str, now: datetime) -> TimeSignal | None:
 def find_exact_time_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
     """Return the days and periods in a text, in text order, at most `_MAX_RANGES`.
 
-    If expressions overlap, the one that starts first is used, and of those the longest: "5月3日" is a day, not a month.
+    If expressions overlap, the one that starts first is used, and of several with the same start the longest:
+    "5月3日" is a day, not a month.
 
     `now` is the timezone-aware time of the question, in the user's zone.
     """
@@ -109,7 +110,7 @@ def _read_range(read_range: _RangeReader, match: re.Match[str], now: datetime) -
 
 
 def last_days_range(days: int, now: datetime) -> TimeRange:
-    """Return the range of a number of days before `now`, clipped to the earliest date that Python supports."""
+    """Return the range of the last `days` days before `now`, clipped to the earliest date that Python supports."""
     earliest = _EARLIEST_TIME.replace(tzinfo=now.tzinfo)
     if now <= earliest:
         return TimeRange(None, now)
@@ -117,7 +118,7 @@ def last_days_range(days: int, now: datetime) -> TimeRange:
 
 
 def _day_range(start: date, end: date | None, now: datetime) -> TimeRange | None:
-    """Return the range from `start` up to `end` (exclusive), clipped to `now`; None if it starts in the future."""
+    """Return the range from `start` up to `end` (exclusive), clipped to `now`; None if `start` is in the future."""
     since = _day_start(start, now.tzinfo)
     until = _day_start(end, now.tzinfo) if end else now
     return TimeRange(since, min(until, now)) if since < now else None
@@ -259,7 +260,7 @@ def _read_english_weekday(match: re.Match[str], now: datetime) -> TimeRange | No
 
 
 def _read_time_ago(match: re.Match[str], now: datetime) -> TimeRange | None:
-    """Return the range of the day, week or month at a distance in the past."""
+    """Return the range of an expression such as "two weeks ago": one unit, with its center at exactly that time."""
     count, unit = _parse_number(match["n"]), _UNIT_DAYS[match["u"].lower()]
     if not count:
         return None

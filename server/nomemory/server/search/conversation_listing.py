@@ -61,7 +61,7 @@ class ConversationListing:
 
 @dataclass(frozen=True, slots=True)
 class _ListingState:
-    """The state of a listing: pinned sequence, last returned position (None on page 1), and returned digests."""
+    """The state of a listing: pinned sequence number, last position (None on page 1), and digests of returned items."""
 
     pinned: int
     after: tuple[int, str] | None = None

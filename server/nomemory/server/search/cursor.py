@@ -46,7 +46,7 @@ class TimeCursor:
     """The position in a listing by time.
 
     Attributes:
-        pinned: the sequence of the log at the first page; later writes are not listed.
+        pinned: the sequence number of the log when the first page was read; later writes are not listed.
         ts_us: the timestamp of the last returned message.
     """
 
@@ -60,9 +60,9 @@ class RankedCursor:
     """The position in a ranked listing.
 
     Attributes:
-        pinned: the sequence of the index at the first page; later writes are not listed.
-        weights: the term weights at the first page, so that later writes do not change scores.
-        window_terms: the number of terms of the ranking window; None if all matches are ranked.
+        pinned: the sequence number of the index when the first page was read; later writes are not listed.
+        weights: the term weights when the first page was read, so that later writes do not change scores.
+        window_terms: the number of terms that select messages for the ranking window; None if all matches are ranked.
         window_since_us: the start of the ranking window, in microseconds since the epoch; None if all matches are
             ranked.
         score: the score of the last returned message.
@@ -82,7 +82,7 @@ class ConversationCursor:
     """The position in a listing of conversations.
 
     Attributes:
-        pinned: the latest sequence of the user at the first page; later writes are not listed.
+        pinned: the latest sequence number of the user when the first page was read; later writes are not listed.
         last_us: the newest timestamp of the last returned conversation.
         delivered: Base64 digests of the returned conversations that a deletion could move past the cursor.
     """

@@ -37,7 +37,7 @@ class RankedPage:
 
 @dataclass(frozen=True, slots=True)
 class _ListingState:
-    """A listing, with its ranking at the first page and the sort key of the last returned item."""
+    """A listing, with its ranking when page 1 was read, and the sort key of the last returned item."""
 
     listing: Listing
     query: Query
@@ -56,8 +56,8 @@ class _ListingState:
 class LexicalListing:
     """Reads pages of hits from the lexical index, and their messages from the message log.
 
-    The cursor contains the sequence, the weights and the window of the first page. A score therefore depends only on
-    the cursor and the message.
+    The cursor contains the sequence number, the weights and the window of the first page. A score therefore depends
+    only on the cursor and the message.
     """
 
     def __init__(self, index: LexicalIndex, log: LogReader, cursors: CursorCodec, max_response_bytes: int) -> None:
@@ -67,7 +67,7 @@ class LexicalListing:
         self._max_response_bytes = max_response_bytes
 
     async def has_applied(self, user_id: str, sequence: int) -> bool:
-        """Return whether the index has applied a user's changes up to a sequence."""
+        """Return whether the index has applied a user's changes up to a sequence number."""
         if not self._index.can_lag:
             return True
         await self._index.refresh()

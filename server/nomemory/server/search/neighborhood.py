@@ -26,7 +26,7 @@ async def read_neighborhood(
 ) -> Neighborhood:
     """Return a message and its neighbors.
 
-    If the neighbors exceed the budget, the most distant neighbors are omitted.
+    If the neighbors exceed the byte budget, the most distant neighbors are omitted.
 
     Raises:
         Fault: MESSAGE_NOT_FOUND.

@@ -50,7 +50,7 @@ class SemanticSearch:
         self._max_response_bytes = max_response_bytes
 
     async def has_applied(self, space: VectorSpace, user_id: str, sequence: int) -> bool:
-        """Return whether the index has applied a user's changes up to a sequence."""
+        """Return whether the index has applied a user's changes up to a sequence number."""
         latest = await self._log.read_user_sequence(user_id)
         if not await space.progress.is_lagging(user_id, min(sequence, latest)):
             return True

@@ -34,7 +34,8 @@ class TimeListing:
     """Reads pages of messages from the message log.
 
     A page contains the message versions that existed when the first page was read and that have not been deleted since.
-    Versions that are written later have a higher sequence than the pinned sequence of the cursor.
+    Versions that are written later are not listed, because their sequence number is higher than the pinned sequence
+    number.
 
     Args:
         slots: the limit of concurrent expensive reads.
@@ -81,9 +82,9 @@ class TimeListing:
     async def read_batches(self, listing: Listing, batch_size: int, cursor: str) -> AsyncIterator[WirePage]:
         """Yield the messages of a listing after a cursor, in batches of at most `batch_size` messages.
 
-        The cursor of a batch continues the listing after the batch. All batches are pinned at the sequence of the first
-        batch. The last batch has no cursor and may be empty. A slot for expensive reads is held while a batch is read,
-        but not while the caller processes it.
+        The cursor of a batch continues the listing after the batch. All batches are pinned at the sequence number of
+        the first batch. The last batch has no cursor and may be empty. A slot for expensive reads is held while a batch
+        is read, but not while the caller processes it.
 
         Raises:
             Fault: the cursor is invalid; the reason is one of CURSOR_….
@@ -97,7 +98,7 @@ class TimeListing:
                 return
 
     async def _read_wires(self, listing: Listing, limit: int, cursor: str) -> tuple[int, list[bytes]]:
-        """Return the pinned sequence and up to `limit` encoded messages."""
+        """Return the pinned sequence number and up to `limit` encoded messages."""
         user_id, message_filter, oldest_first = listing.user_id, listing.filter, listing.oldest_first
         if not cursor:
             first = await self._log.read_first_encoded_page(
@@ -111,7 +112,7 @@ class TimeListing:
         return pinned, wires
 
     async def _resume_listing(self, listing: Listing, cursor: str) -> tuple[MessagePosition | None, int]:
-        """Return the position after which the next page starts, and the pinned sequence."""
+        """Return the position after which the next page starts, and the pinned sequence number."""
         if not cursor:
             return None, await self._log.read_user_sequence(listing.user_id)
         resumed = self._cursors.resume(listing, cursor, TimeCursor)

@@ -94,7 +94,7 @@ def _select_frequent_terms(text: str, limit: int) -> list[Node]:
 
 
 def _rank_question(text: str, tokens: Sequence[QueryToken], query: Query) -> Query:
-    """Add the term weights of a natural-language question to a query without operators."""
+    """Weight the terms of a query without operators as in a question; return other queries unchanged."""
     if any(token.kind in _OPERATORS for token in tokens):
         return query
     phrases = [phrase_leaf(token.text) for token in tokens if token.kind is QueryTokenKind.PHRASE]
@@ -108,13 +108,13 @@ def _query_too_complex_fault(description: str) -> Fault:
 def _convert_clause(clause: Clause, *, is_exact: bool) -> Node:
     """Convert a clause to a node.
 
-    Operands of AND and NOT are matched exactly, and other words only affect the ranking.
+    For an operand of AND or NOT, the whole word must match. For any other word, one of its ranking terms is sufficient.
     """
     return build_any_of(_convert_group(chains, is_exact=is_exact) for chains in clause)
 
 
 def _convert_group(chains: Sequence[Chain], *, is_exact: bool) -> Node:
-    """Convert adjacent operands to a node that matches any of them and excludes the negated ones."""
+    """Convert adjacent operands to a node for messages that match at least one operand and no negated operand."""
     terms = combine_term_sets(_build_term_sets(chain, is_exact=is_exact) for chain in chains)
     negations = [node for node in terms.strong_terms if isinstance(node, AllOf) and node.is_pure_exclusion]
     alternatives = [node for node in terms.strong_terms if node not in negations] or terms.weak_terms

@@ -22,7 +22,7 @@ _BREAKS = frozenset("，、。；？！…·｡､")
 
 @dataclass(frozen=True, slots=True)
 class TermSets:
-    """Terms that affect the ranking, but not which messages match.
+    """The alternatives of adjacent words: a message matches if it contains at least one of the terms.
 
     Weak terms, such as stop words, are used only if the query has no strong terms.
     """
@@ -41,7 +41,7 @@ def combine_term_sets(term_sets: Iterable[TermSets]) -> TermSets:
 
 
 def phrase_leaf(text: str) -> Leaf:
-    """Return a leaf with all tokens of a text, in order. The text must not be blank."""
+    """Return a phrase with all tokens of a text, in order. The text must not be blank."""
     return _literal_leaf(tokenize(text))
 
 

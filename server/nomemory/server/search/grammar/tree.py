@@ -73,7 +73,7 @@ class SpeakerBoost:
 
 @dataclass(frozen=True)
 class Query:
-    """A parsed query. The score of a match is the sum of the weights of its leaves and boosts.
+    """A parsed query. The score of a message is the sum of the weights of the leaves and boosts that match it.
 
     Attributes:
         root: the condition on messages.
@@ -114,7 +114,7 @@ class Query:
 
 
 def build_all_of(required: Iterable[Node], excluded: Iterable[Node] = ()) -> Node:
-    """Return the simplest node that requires all of `required` and none of `excluded`, with the same scores."""
+    """Return the simplest node that matches if all `required` nodes match and none of the `excluded` nodes matches."""
     positive, negative = list(required), list[Node]()
     for node in excluded:
         if isinstance(node, AllOf) and node.is_pure_exclusion:
@@ -134,7 +134,7 @@ def build_all_of(required: Iterable[Node], excluded: Iterable[Node] = ()) -> Nod
 
 
 def build_any_of(parts: Iterable[Node]) -> Node:
-    """Return the simplest node that matches if one of the parts matches. At least one part is required."""
+    """Return the simplest node that matches if at least one of the parts matches. At least one part is required."""
     flat: dict[Node, None] = {}
     for part in parts:
         flat |= dict.fromkeys(part.parts if isinstance(part, AnyOf) else (part,))
@@ -142,7 +142,7 @@ def build_any_of(parts: Iterable[Node]) -> Node:
 
 
 def requires_leaf(node: Node) -> bool:
-    """Return whether every match contains a leaf of the node.
+    """Return whether every match contains at least one leaf of the node.
 
     A node that only excludes messages requires no leaf.
     """

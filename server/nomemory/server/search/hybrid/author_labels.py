@@ -1,4 +1,4 @@
-"""Find names that label so many messages of a log that they do not identify the topic of a question.
+"""Find author names that precede the text of many messages, and so do not identify the topic of a question.
 
 Chats that were copied into a log have the author's name in the content, as in "Ann: see you at 8". In a log of copied
 chats, the user's own name is in many messages, and a question with this name is semantically similar to all of them.
@@ -34,11 +34,11 @@ _LABEL: Final = re.compile(r"([^\W\d_][^\s:：，。,.]{1,31})\s?[：:]")
 
 @dataclass(frozen=True, slots=True)
 class AuthorLabelFinder:
-    """Finds the names in a question that label many messages.
+    """Finds the names in a question that precede the text of many messages.
 
     Attributes:
-        max_sequences: the limit of `LexicalIndex.postings`. If the candidate search has the same limit, the two
-            searches share cached postings.
+        max_sequences: the value that is passed to `LexicalIndex.postings`. If the candidate search passes the same
+            value, the two searches share cached postings.
     """
 
     lexical: LexicalIndex
@@ -48,7 +48,7 @@ class AuthorLabelFinder:
     async def find_frequent_names(
         self, user_id: str, question: str, until_us: int | None, total: int
     ) -> tuple[str, ...]:
-        """Return the names in a question that label messages before a time and occur in at least 4 % of these messages.
+        """Return the names in a question that precede the text of messages and occur in at least 4 % of the messages.
 
         `until_us` is the exclusive end of the time range; None means that the range has no end. `total` is the number
         of the user's messages in the range.
@@ -65,7 +65,7 @@ class AuthorLabelFinder:
         return tuple(dict.fromkeys(name for name in names if name in question))
 
     async def _find_labels(self, user_id: str, leaf: Leaf, before: Filter) -> list[str]:
-        """Return the names that label several of the newest messages in which a colon follows a term."""
+        """Return the names that precede the text of several of the newest messages in which a colon follows `leaf`."""
         query = Query(Leaf(TokenField.CHARS, (*leaf.tokens, _COLON)))
         ranking = await self.lexical.freeze(user_id, query, before)
         hits = await self.lexical.search(LexicalSearch(user_id, query, ranking, before, None, _SAMPLED))

@@ -1,4 +1,4 @@
-"""Timelines: the messages to rank, in time order, with their features as arrays."""
+"""The candidate messages of a hybrid search, in time order, with their features as arrays."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _TermsKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeline:
-    """Messages of one user, ordered by `(ts, message_id)`.
+    """The candidate messages of one user, ordered by `(ts, message_id)`.
 
     Every array has one element per message, unless stated otherwise.
     """
@@ -90,7 +90,7 @@ class Timeline:
 
     @cached_property
     def sequences(self) -> Ints:
-        """The sequence of each message version."""
+        """The sequence number of each message version."""
         return np.array([message.sequence for message in self.logged], dtype=np.int64)
 
     @cached_property
@@ -185,7 +185,7 @@ class Timeline:
 
     @cached_property
     def previous_indexes(self) -> Ints:
-        """The index of the previous message in the same conversation within 30 minutes; -1 if there is none."""
+        """The index of each message's predecessor in its conversation; -1 if there is none within 30 minutes."""
         previous = np.full(len(self), -1, dtype=np.int64)
         is_same_conversation = np.diff(self.ordered_conversation_numbers) == 0
         linked = np.flatnonzero(
@@ -196,7 +196,7 @@ class Timeline:
 
     @cached_property
     def follower_indexes(self) -> Ints:
-        """The indexes of the messages that follow another message."""
+        """The indexes of the messages for which `previous_indexes` is not -1."""
         return np.flatnonzero(self.previous_indexes >= 0)
 
     @cached_property
@@ -210,7 +210,7 @@ class Timeline:
 
     @cached_property
     def is_retracted(self) -> Flags:
-        """A mask of the retracted messages, including those whose retracting message is not in the timeline."""
+        """A mask of the retracted messages, including those whose retracting message is not a candidate."""
         return np.array([bool(message.retracted_by) for message in self.logged], dtype=np.bool_)
 
     @cached_property
@@ -251,7 +251,7 @@ class Timeline:
         return mask
 
     def truncate(self, until_us: int | None) -> Timeline:
-        """Return the timeline of the messages before a time; the same object if that includes all messages."""
+        """Return the candidate messages before a time; the same object if all of them are before this time."""
         count = len(self) if until_us is None else int(np.searchsorted(self.ts_us, until_us))
         if count == len(self):
             return self
@@ -262,7 +262,7 @@ class Timeline:
         return prefix
 
     def locate_versions(self, sequences: Ints) -> tuple[Ints, Flags]:
-        """Return the index of each version, and a mask that is False for versions outside the timeline."""
+        """Return the index of each version, and a mask that is False for versions that are not candidates."""
         if not len(self):
             return np.zeros(len(sequences), dtype=np.int64), np.zeros(len(sequences), dtype=np.bool_)
         order, ordered = self._sequence_index
@@ -275,7 +275,10 @@ class Timeline:
 
     @cached_property
     def terms(self) -> Sequence[tuple[str, ...]]:
-        """The distinct terms of each message. The terms are cached and shared with timelines derived from this one."""
+        """The distinct terms of each message.
+
+        The cache of the terms is shared with the objects that `truncate` returns.
+        """
         return list(map(self.message_terms, range(len(self))))
 
     def leading_terms(self, index: int) -> tuple[str, ...]:
@@ -284,7 +287,7 @@ class Timeline:
         return self._extract_terms(index, _LEADING_TERMS_CHARS if is_long else None)
 
     def reuse_terms(self, previous: Timeline) -> Timeline:
-        """Return a copy that shares the terms that another timeline has computed."""
+        """Return a copy that reuses the terms that `previous` has cached."""
         sequences = {message.sequence for message in self.logged}
         return replace(self, _terms={key: terms for key, terms in previous._terms.items() if key.sequence in sequences})
 
@@ -309,7 +312,7 @@ class Timeline:
 
     @cached_property
     def _number_by_conversation(self) -> Mapping[str, int]:
-        """A number for each conversation id, from 0 in the order of the first messages."""
+        """The number of each conversation, counted from 0 in the order of the first messages."""
         conversation_ids = dict.fromkeys(feature.conversation_id for feature in self.features)
         return dict(zip(conversation_ids, range(len(conversation_ids)), strict=True))
 
@@ -333,11 +336,11 @@ def build_timeline(
     previous: Timeline | None = None,
     read_features: Callable[[Sequence[LoggedMessage]], list[MessageFeatures]] = _extract_all_features,
 ) -> Timeline:
-    """Build the timeline of messages of one user.
+    """Extract the features of a user's candidate messages, and sort the messages by time.
 
     Args:
         logged: the messages, in any order, without duplicates.
-        previous: an earlier timeline of the user, whose features and terms are reused.
+        previous: an earlier result for the same user, whose features and terms are reused.
         read_features: returns the features of messages that `previous` does not contain.
     """
     ordered = sorted(logged, key=attrgetter("ts_us", "message_id"))

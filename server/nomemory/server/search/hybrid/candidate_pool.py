@@ -47,7 +47,7 @@ _MAX_READ_BYTES: Final = 16_000_000
 
 @dataclass(frozen=True, slots=True)
 class CandidatePool:
-    """A timeline to rank, the number of messages of the user, and the filter to which the lexical statistics apply."""
+    """The candidate messages, the number of the user's messages, and the filter for counting document frequencies."""
 
     timeline: Timeline
     total: int
@@ -55,12 +55,12 @@ class CandidatePool:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the timeline contains all messages that pass the lexical filter."""
+        """Whether all messages of the user before the end of the time range are candidates."""
         return len(self.timeline) == self.total
 
     @property
     def searches_messages(self) -> bool:
-        """Whether terms are searched in the messages, which costs less than reading postings for a short log."""
+        """Whether terms are searched in the messages instead of the index, which is faster for a short log."""
         return self.is_complete and self.timeline.is_short
 
     def find_occurrences(
@@ -85,7 +85,7 @@ class CandidatePoolReader:
         speaker_names: samples the authors of a log that is too long to be ranked completely.
         candidates_max: the maximum number of candidates from each of the two searches, lexical and semantic.
         timeline_max: the maximum number of messages in a log that is ranked completely.
-        cache_bytes: the total memory limit of the timeline cache and the feature cache.
+        cache_bytes: the total memory limit of the message cache and the feature cache.
     """
 
     log: LogReader
@@ -100,7 +100,7 @@ class CandidatePoolReader:
     _features: FeatureCache = field(init=False)
 
     def __post_init__(self) -> None:
-        """Create the timeline cache and the feature cache, each with half of `cache_bytes`."""
+        """Create the message cache and the feature cache, each with half of `cache_bytes`."""
         self.author_labels = AuthorLabelFinder(self.lexical, self.log, _MAX_DOCUMENT_FREQUENCY)
         self._timelines = TimelineCache(self.cache_bytes // 2)
         self._features = FeatureCache(self.cache_bytes // 2)
@@ -119,7 +119,7 @@ class CandidatePoolReader:
         return message_filter
 
     async def count_messages(self, user_id: str, until_us: int | None, counts: LogCounts) -> int:
-        """Return the number of messages before a time. For a short log, return the number of all messages."""
+        """Return the number of a user's messages before a time; for a short log, the number of all messages."""
         if until_us is None or counts.messages <= self.timeline_max:
             return counts.messages
         return await self.lexical.total(user_id, Filter(until_us=until_us))
@@ -138,7 +138,7 @@ class CandidatePoolReader:
     async def find_frequent_names(
         self, user_id: str, question: str, until_us: int | None, total: int
     ) -> tuple[str, ...]:
-        """Return the names in a question that label many messages of a long log; none for a short log."""
+        """Return the names in a question that precede the text of many messages of a long log; none for a short log."""
         if total <= self.timeline_max:
             return ()
         return await self.author_labels.find_frequent_names(user_id, question, until_us, total)
@@ -191,9 +191,9 @@ class CandidatePoolReader:
         terms: Sequence[str],
         max_sequences: int = _MAX_DOCUMENT_FREQUENCY,
     ) -> Mapping[str, Posting] | None:
-        """Return the postings that `CandidatePool.find_occurrences` needs; None if the pool searches its messages.
+        """Return the postings that `CandidatePool.find_occurrences` needs; None if terms are searched in the messages.
 
-        The posting of a term in more than `max_sequences` messages may have no sequences.
+        The posting of a term in more than `max_sequences` messages may have no sequence numbers.
         """
         if pool.searches_messages:
             return None
@@ -203,7 +203,7 @@ class CandidatePoolReader:
     async def _read_complete_pool(
         self, user_id: str, until_us: int | None, counts: LogCounts, total: int
     ) -> CandidatePool | None:
-        """Return a pool with all of a user's messages before a time; None if there are too many."""
+        """Return a pool with all of a user's messages before a time; None if their number or size exceeds the limit."""
         if total > self.timeline_max:
             return None
         key_until_us = until_us if counts.messages > self.timeline_max else None
@@ -266,7 +266,7 @@ class CandidatePoolReader:
         nearest: Sequence[Sequence[VectorHit]],
         total: int,
     ) -> list[int]:
-        """Return the sequences of the lexical and semantic candidates, best first."""
+        """Return the sequence numbers of the lexical and semantic candidates, best first."""
         by_sentence = [
             await self.lexical.postings(user_id, sentence.terms, message_filter, _MAX_DOCUMENT_FREQUENCY)
             for sentence in question.sentences
@@ -275,7 +275,7 @@ class CandidatePoolReader:
 
 
 def _page_position(until_us: int | None) -> MessagePosition | None:
-    """Return the log position of a time. A position limits a page more efficiently than a filter does."""
+    """Return the position in the log for a time, because reading from a position is faster than filtering by time."""
     return None if until_us is None else MessagePosition(until_us, "")
 
 
@@ -306,7 +306,7 @@ def _truncate_messages(messages: list[LoggedMessage]) -> list[LoggedMessage]:
 def _merge_candidates(
     by_sentence: Sequence[Sequence[Posting]], nearest: Sequence[Sequence[VectorHit]], total: int, limit: int
 ) -> list[int]:
-    """Return the sequences with the highest sums of normalized lexical and semantic scores, best first."""
+    """Return the sequence numbers with the highest sums of normalized lexical and semantic scores, best first."""
     merged: dict[int, float] = {}
     for sentence, postings in enumerate(by_sentence):
         lexical = _lexical_candidates(postings, total, limit)
@@ -318,7 +318,7 @@ def _merge_candidates(
 
 
 def _lexical_candidates(postings: Sequence[Posting], total: int, limit: int) -> list[tuple[int, float]]:
-    """Return the sequences with the highest sums of squared IDFs, and these sums, best first."""
+    """Return the sequence numbers of the messages with the highest sums of squared IDFs, and the sums, best first."""
     present = [posting for posting in postings if len(posting.sequences)]
     if not present:
         return []
@@ -331,7 +331,7 @@ def _lexical_candidates(postings: Sequence[Posting], total: int, limit: int) -> 
 
 
 def _normalize_min_max(scored: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Normalize the scores of a list, best first, to the range from 0 to 1."""
+    """Normalize scores, which are sorted in descending order, to the range from 0 to 1."""
     if not scored:
         return []
     best, worst = scored[0][1], scored[-1][1]

@@ -41,7 +41,7 @@ class MessageFeatures(NamedTuple):
         name: the name of the author; empty for tools and for authors without a name.
         conversation_id: the id of the conversation; empty for a message without a conversation.
         chars: the length of the message content, in characters.
-        contains_only_questions: whether no clause of the message asserts anything.
+        contains_only_questions: whether the message contains a question and no statement.
         names: normalized prefixes of the names, titles and numbers in the message.
         time_cue: how clearly the message states when something happened, 0 to 4/3.
     """
@@ -69,7 +69,7 @@ class FeatureCache:
     have just read from the log.
 
     Args:
-        max_bytes: the maximum estimated memory; the cache is cleared before it would exceed this.
+        max_bytes: the maximum estimated memory; the cache is cleared before it would exceed the maximum.
     """
 
     def __init__(self, max_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""Rank the messages of a timeline for one sentence by matches, authors, dates, and adjacent messages."""
+"""Rank the candidate messages for one sentence by matches, authors, dates, and adjacent messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _RETRACTION_PENALTY: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class MatchScores:
-    """Match scores of a sentence: semantic, 0 to 1 (None without semantic search), and lexical."""
+    """Match scores of the messages for one sentence: semantic, 0 to 1 (None without semantic search), and lexical."""
 
     semantic: Floats | None
     lexical: Floats
@@ -51,7 +51,7 @@ class MatchScores:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A score for each message of a timeline, and the components that add up to it."""
+    """A score for each candidate message, and the components that add up to it."""
 
     scores: Floats
     components: Mapping[str, Floats]
@@ -82,7 +82,7 @@ def rank_matches(match: MatchScores, weights: RankingWeights) -> Ranking:
 
 
 def compute_bonus_scores(timeline: Timeline, question: ParsedQuestion, weights: RankingWeights) -> Mapping[str, Floats]:
-    """Return the score components that do not depend on the match: author, date, and concrete content."""
+    """Return the score components other than the match scores: author, dates, time cues and concrete content."""
     components: dict[str, Floats] = {
         "speaker": np.where(subject_mask(timeline, question), weights.speaker, 0.0),
         "concrete": np.where(timeline.has_concrete_content, weights.concrete, 0.0),

@@ -36,7 +36,7 @@ _CHARS_PER_TERM: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class FeedbackMessage:
-    """A feedback message: its index in the timeline, its weight (all weights add up to at most 1), and its terms."""
+    """A feedback message: its index as a candidate, its weight (all weights add up to at most 1), and its terms."""
 
     index: int
     weight: float
@@ -75,7 +75,7 @@ def compute_feedback_scores(
     occurrences: Mapping[str, TermOccurrences],
     total: int,
 ) -> Floats:
-    """Return, for each message, the maximum product of a feedback message's weight and its IDF cosine.
+    """Return, for each message, the maximum over the feedback messages of weight times IDF-weighted cosine.
 
     `occurrences` contains the occurrences of the feedback terms. The indexes of frequent terms may be missing. `total`
     is the number of messages of the user.

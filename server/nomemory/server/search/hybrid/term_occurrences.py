@@ -1,4 +1,4 @@
-"""Occurrences of terms in a timeline, from index postings or from the messages."""
+"""Occurrences of terms in the candidate messages, from index postings or from the messages themselves."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nomemory.server.search.lexical.protocol import Posting
 
 @dataclass(frozen=True, slots=True)
 class TermOccurrences:
-    """The document frequency of a term within a user, and the indexes of the timeline's messages with this term."""
+    """The number of the user's messages with a term, and the indexes of the candidate messages with this term."""
 
     document_frequency: int
     indexes: Ints
 
 
 def convert_postings(timeline: Timeline, postings: Mapping[str, Posting]) -> Mapping[str, TermOccurrences]:
-    """Convert the sequences of postings to indexes of the timeline."""
+    """Convert the sequence numbers of postings to indexes of candidate messages."""
     if not postings:
         return {}
     sequences = [posting.sequences for posting in postings.values()]
@@ -35,7 +35,7 @@ def convert_postings(timeline: Timeline, postings: Mapping[str, Posting]) -> Map
 
 
 def find_term_occurrences(timeline: Timeline, terms: Sequence[str]) -> Mapping[str, TermOccurrences]:
-    """Search the messages of a timeline for terms. The timeline must contain all messages of the user."""
+    """Search the candidate messages for terms. The candidates must be all messages of the user."""
     query_terms = frozenset(terms)
     indexes: dict[str, list[int]] = {term: [] for term in terms}
     for index, matching in enumerate(map(query_terms.intersection, timeline.terms)):

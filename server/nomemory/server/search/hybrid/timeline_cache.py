@@ -1,4 +1,4 @@
-"""Cache timelines, because a recall sends several consecutive queries for one user."""
+"""Cache the analyzed messages of users, because a recall sends several consecutive queries for one user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENTRY_BYTES: Final = 1_000
 
 
 class TimelineKey(NamedTuple):
-    """Cache key: the user, the sequence of the user's latest change, the message count, and the end of the time range.
+    """Cache key: the user, the sequence number of the user's latest change, the message count, and the range end.
 
     `messages` is part of the key because messages expire without a change of the log.
     """
@@ -27,13 +27,13 @@ class TimelineKey(NamedTuple):
 
 
 class TimelineCache:
-    """An LRU cache with the latest timeline of each user.
+    """An LRU cache of the analyzed messages of each user.
 
-    A key always identifies the same messages, because every change, including a deletion, has its own sequence, and
-    messages expire in a fixed order.
+    A key always identifies the same messages, because every change, including a deletion, has its own sequence number,
+    and messages expire in a fixed order.
 
     Args:
-        max_bytes: the maximum estimated memory. Timelines larger than this limit are not cached.
+        max_bytes: the maximum estimated memory. Messages that exceed it are not cached.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -47,9 +47,9 @@ class TimelineCache:
     async def get(
         self, key: TimelineKey, load: Callable[[TimelineKey, Timeline | None], Awaitable[Timeline | None]]
     ) -> Timeline | None:
-        """Return the cached timeline of a key, or load and cache it. The result is None if `load` returns None.
+        """Return the cached messages of a key, or load and cache them. The result is None if `load` returns None.
 
-        On a cache miss, `load` is called with the key and the user's previous timeline, if any.
+        On a cache miss, `load` is called with the key and the user's previously cached messages, if any.
         """
         cached_key, cached = self._entries.get(key.user_id) or (None, None)
         if cached_key == key:

@@ -35,7 +35,7 @@ def normalize_plain_text(text: str) -> str | None:
 
 
 def find_terms(normal: str, query_terms: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of the query terms in a normalized text without combining characters, in any order."""
+    """Yield the ranges of the query terms in a normalized text without combining characters, not sorted."""
     pairs = [term for term in query_terms if _is_character_pair(term)]
     for pair in pairs:
         at = normal.find(pair)
@@ -98,8 +98,9 @@ def highlight(content: str, query: Query, snippet_chars: int, limits: HighlightL
 
     Offsets refer to the original text.
 
-    The snippet has at most `snippet_chars` characters, a limit of at least 1. A snippet of a longer content is the
-    first part with the most spans, cut between tokens if possible. The run time is O(limits.chars * phrases).
+    The snippet has at most `snippet_chars` characters, which must be at least 1. If the content is longer, the snippet
+    is the part with the most spans (the first of several such parts), cut between tokens if possible. The run time is
+    O(limits.chars * phrases).
     """
     matches = _merge_spans(sorted(_find_matches(content, query.leaves, limits.chars)))
     spans = matches[: limits.spans]
@@ -108,7 +109,7 @@ def highlight(content: str, query: Query, snippet_chars: int, limits: HighlightL
 
 
 def _find_matches(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[Span]:
-    """Yield the matches of leaves in the first `chars` characters, in any order."""
+    """Yield the matches of the query's terms and phrases in the first `chars` characters, not sorted."""
     has_phrases = any(leaf.stream is TokenField.CHARS for leaf in leaves)
     normal = None if has_phrases or len(content) > chars else normalize_plain_text(content)
     if normal is None:
@@ -190,7 +191,7 @@ def _find_densest_range(spans: Sequence[Span], chars: int) -> Span:
 
 
 def _align_to_tokens(tokens: Sequence[Span], window: Span, shown: Span) -> Span:
-    """Shrink a window to token boundaries, without cutting off `shown`."""
+    """Shrink a window to token boundaries, but keep the whole range `shown`."""
     first = bisect_left(tokens, window.start, key=lambda token: token.start)
     last = bisect_right(tokens, window.end, key=lambda token: token.end) - 1
     if last < first:

@@ -1,7 +1,7 @@
 """Compute term weights: the inverse document frequency within one user's messages.
 
 Tantivy's own BM25 counts documents over all users, so another user's writes would change a user's scores. Weights are
-multiples of 1/64, so that their sums are exact in 32 bits in any order.
+multiples of 1/64, so that their sums are exact in 32-bit floats, regardless of the order of the additions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def query_weights(
 
     `messages` is the number of messages of the user, and `frequencies` has the document frequency of each leaf within
     the user. `has_speaker` yields, for each speaker boost, whether it applies to any message. Only the first boost that
-    applies has a weight, and later items are not evaluated.
+    applies has a weight, and later items of `has_speaker` are not evaluated.
     """
     if not query.leaves:
         return ()

@@ -24,7 +24,7 @@ class FrozenRanking(NamedTuple):
     """The state of a user's messages that a ranked listing keeps for all of its pages.
 
     Attributes:
-        applied: the sequence up to which the index contains every change of the user.
+        applied: the sequence number up to which the index contains every change of the user.
         weights: the weight of each leaf of the query, then of each speaker boost.
         window: the matches that are ranked; None if all matches are ranked.
     """
@@ -64,7 +64,7 @@ class LexicalHit(NamedTuple):
     """A message version that matches a search.
 
     Attributes:
-        sequence: the sequence in the log, which may have deleted the version since.
+        sequence: the sequence number in the log, which may have deleted the version since.
         message: the message if the index is part of the log, otherwise None.
     """
 
@@ -76,7 +76,7 @@ class LexicalHit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """The document frequency of a term within a user, and the sequences of the versions that contain it.
+    """The number of a user's messages that contain a term, and the sequence numbers of the versions that contain it.
 
     `sequences` is empty if the frequency exceeds the requested limit.
     """
@@ -101,9 +101,9 @@ class LexicalIndex(Protocol):
         """Whether the index can lag behind the log. Callers need `applied_sequence` only for an index that can lag."""
 
     async def applied_sequence(self, user_id: str) -> int:
-        """Return the sequence up to which the index contains every change of a user.
+        """Return the sequence number up to which the index contains every change of a user.
 
-        This sequence may be greater than the sequence of the user's latest change.
+        This sequence number may be greater than the sequence number of the user's latest change.
         """
 
     async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
@@ -122,8 +122,8 @@ class LexicalIndex(Protocol):
         A score is the sum of the weights of the leaves and boosts that match, multiplied by the weight of the message
         class if `Query.uses_class_weight`. If `Query.has_uniform_score`, the score is the sum of all weights.
 
-        Hits with the same score and `ts` are never separated, so there may be more than `search.limit` hits. Fewer hits
-        than `search.limit` are returned only at the end of the listing. A limit below 1 returns no hits.
+        Hits with the same score and `ts` are always returned together, so there may be more than `search.limit` hits.
+        Fewer hits than `search.limit` are returned only at the end of the listing. A limit below 1 returns no hits.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
@@ -139,7 +139,7 @@ class LexicalIndex(Protocol):
     async def postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> list[Posting]:
-        """Return the posting of each term, without the sequences of terms in more than `max_sequences` messages.
+        """Return the posting of each term; without sequence numbers for terms in more than `max_sequences` messages.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
@@ -161,7 +161,7 @@ class LexicalProgress(Protocol):
 
     @property
     def applied_sequence(self) -> int:
-        """The sequence up to which all changes are committed."""
+        """The sequence number up to which all changes are committed."""
 
     async def erase_deleted(self) -> None:
         """Erase the content of deleted messages from the files of the index, up to the last applied deletion."""

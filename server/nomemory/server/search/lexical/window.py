@@ -43,7 +43,7 @@ def exceeds_window(query: Query, frequencies: Sequence[int], messages: int) -> b
 
 
 def count_window_terms(query: Query, weights: Sequence[float], frequencies: Sequence[int]) -> int:
-    """Return how many of the terms with the highest weights fit into half a window."""
+    """Return the number of terms, highest weights first, whose messages fit into half of the window."""
     frequency = dict(zip(query.leaves, frequencies, strict=True))
     cumulative = accumulate(frequency[leaf] for leaf in window_terms(query, weights, len(query.leaves)))
     return sum(messages <= WINDOW // 2 for messages in cumulative)

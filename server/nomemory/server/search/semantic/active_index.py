@@ -9,7 +9,7 @@ from nomemory.server.search.semantic.vector_space import VectorSpace
 
 
 class SpaceLease:
-    """Reference-counted lease on a vector space. The context manager returns the space for one read."""
+    """Reference-counted lease on a vector space. The context manager returns the vector space for one read."""
 
     __slots__ = ("_unused", "reads", "space")
 
@@ -30,29 +30,29 @@ class SpaceLease:
             self._unused.set()
 
     async def wait_until_unused(self) -> None:
-        """Wait until the last read of the space has ended. The caller must prevent new reads."""
+        """Wait until the last read of the vector space has ended. The caller must prevent new reads."""
         self._unused = asyncio.Event()
         if self.reads:
             await self._unused.wait()
 
 
 class ActiveSpace:
-    """The vector space for new reads. A read in progress keeps the space with which it started."""
+    """The vector space for new reads. A read in progress keeps the vector space with which it started."""
 
     def __init__(self, space: VectorSpace) -> None:
         self._lease = SpaceLease(space)
 
     @property
     def current_space(self) -> VectorSpace:
-        """The space for new reads."""
+        """The vector space for new reads."""
         return self._lease.space
 
     def lease(self) -> SpaceLease:
-        """Return a lease on the current space, for one read."""
+        """Return a lease on the current vector space, for one read."""
         return self._lease
 
     async def replace(self, space: VectorSpace, timeout_s: float) -> VectorSpace:
-        """Replace the space for new reads, wait for reads of the previous space, and return the previous space."""
+        """Replace the vector space for new reads, wait for reads of the previous one, and return the previous one."""
         previous = self._lease
         self._lease = SpaceLease(space)
         with suppress(TimeoutError):

@@ -23,7 +23,7 @@ class HotUserTracker:
         self._hot = TTLCache[str, None](_MAX_USERS, hot_s, clock)
 
     def record_query(self, user_id: str) -> bool:
-        """Record a query of a user. Return whether the user was not hot before."""
+        """Record a query of a user. Return whether the query made the user hot."""
         is_new = user_id not in self._hot
         self._hot[user_id] = None
         return is_new

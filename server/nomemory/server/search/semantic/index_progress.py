@@ -28,7 +28,7 @@ class IndexerStatus:
 
 
 class DeadLetter(NamedTuple):
-    """A message that cannot be embedded, with the sequence of its latest known change and the reason."""
+    """A message that cannot be embedded, with the sequence number of its latest known change and the reason."""
 
     bucket: int
     user_id: str
@@ -38,7 +38,7 @@ class DeadLetter(NamedTuple):
 
 
 class UserCheckpoint(NamedTuple):
-    """The checkpoint of a user that is ahead of the checkpoint of its bucket."""
+    """The checkpoint of a user, if it is later than the checkpoint of the user's bucket."""
 
     bucket: int
     user_id: str
@@ -58,7 +58,7 @@ class IndexProgress:
 
     Attributes:
         checkpoint: the position up to which every change is in the index or a dead letter.
-        users: the checkpoints of the users that are ahead of `checkpoint`.
+        users: the checkpoints of single users that are later than `checkpoint`.
         dead_letters: all dead letters; None if they are unchanged since the last publication.
     """
 

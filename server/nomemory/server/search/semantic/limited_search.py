@@ -15,7 +15,10 @@ _SEARCHES: Final = 8
 
 
 class LimitedVectorSearch:
-    """Wraps a `VectorSearch` with a concurrency limit. Waiting searches run in round-robin order of the users."""
+    """Wraps a `VectorSearch` with a concurrency limit.
+
+    The users of waiting searches are served in turn (round-robin).
+    """
 
     def __init__(self, search: VectorSearch) -> None:
         self._search = search

@@ -26,10 +26,11 @@ def initial_point_limit(limit: int) -> int:
 
 
 def rank_messages(points: Sequence[VectorHit], window: int, filters: Filter, limit: int) -> list[VectorHit] | None:
-    """Return messages by score and `ts`, descending; None if the window is too small.
+    """Return messages by score and `ts`, descending; None if more points are needed.
 
     Args:
-        points: the nearest points, best first, with ties in any order; fewer than `window` only if there are no more.
+        points: the nearest points, best first, with ties in undefined order; fewer than `window` only if there are no
+            more.
         window: the number of points that were requested from the engine.
         filters: the filter of the search, whose exact time bounds are applied here.
         limit: the number of messages. Messages that tie with the last one are returned in addition.

@@ -44,7 +44,7 @@ class StoredPoints:
     """The points that an index stores for several users.
 
     Attributes:
-        by_user: for each user, the number of valid points by sequence.
+        by_user: for each user, the number of valid points by sequence number.
         invalid: the number of points with a damaged payload or vector.
     """
 
@@ -80,7 +80,9 @@ MessageKey = tuple[str, str]
 
 
 class VectorIndex(VectorSearch, Protocol):
-    """An index for exact nearest-neighbor search by cosine within one user. All methods run on the event loop.
+    """An index for exact nearest-neighbor search by cosine among one user's messages.
+
+    All methods run on the event loop.
 
     Every method can raise the Fault INDEX_UNAVAILABLE if the engine does not respond.
     """
@@ -89,10 +91,10 @@ class VectorIndex(VectorSearch, Protocol):
         """Store points. A point with the same user, message and part is overwritten."""
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
-        """Remove the points of a message, starting at a part number."""
+        """Remove the points of a message from part `from_part` on."""
 
     async def find_surplus_messages(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
-        """Return the messages that may have more points than parts."""
+        """Return the messages that may have more points than `parts` states."""
 
     async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the stored vectors of a version of a message, in the order of its parts."""
@@ -119,7 +121,7 @@ class VectorIndex(VectorSearch, Protocol):
         """Count the points."""
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
-        """Read the points of users. A point is returned only if a search can find it.
+        """Count the points of users by message version. A point is counted only if a search can find it.
 
         If `with_vectors`, the vectors are validated in addition to the payloads.
         """

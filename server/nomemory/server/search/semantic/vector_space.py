@@ -39,9 +39,9 @@ class VectorSpace:
     """An embedding model with the index of its vectors.
 
     Attributes:
-        name: the name of the collection, which identifies the space within a server.
-        vectors: the search in the index, in round-robin order of the users.
-        queries: the limit of concurrent queries to the embedder, in round-robin order of the users.
+        name: the name of the collection, which identifies the vector space within a server.
+        vectors: the search in the index, which serves users in turn (round-robin).
+        queries: the limit of concurrent queries to the embedder, which serves users in turn (round-robin).
     """
 
     name: str

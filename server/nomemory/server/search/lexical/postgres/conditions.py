@@ -66,7 +66,7 @@ class ConditionBuilder:
         self._values = values
 
     def candidate_condition(self, node: Node) -> str:
-        """Return an indexed condition that includes all matches of a node, which must require a leaf."""
+        """Return an index-supported condition that all matches of a node meet; the node must require a leaf."""
         match node:
             case Leaf():
                 return self._keys_condition(leaf_predicate(self._user_id, node).keys)
@@ -76,7 +76,7 @@ class ConditionBuilder:
                 return self.any_candidate_condition(parts)
 
     def any_candidate_condition(self, parts: Sequence[Node]) -> str:
-        """Return an indexed condition that includes all matches of the nodes, each of which must require a leaf."""
+        """Return an index-supported condition that all matches of any node meet; each node must require a leaf."""
         single_keys, lookups = list[int](), list[str]()
         for part in parts:
             keys = leaf_predicate(self._user_id, part).keys if isinstance(part, Leaf) else []
@@ -116,7 +116,7 @@ class ConditionBuilder:
         return f'user_id COLLATE "POSIX" = {self._values.bind_once(self._user_id, "text")}'
 
     def time_range_condition(self, message_filter: Filter = EVERYTHING, until_us: int | None = None) -> str:
-        """Return an indexed condition on the user and a filter's time range, up to and including `until_us`."""
+        """Return an index-supported condition on the user and a filter's time range, up to and including `until_us`."""
         ends = (message_filter.until_us, None if until_us is None else until_us + 1)
         until = min((end for end in ends if end is not None), default=None)
         times = Filter(since_us=message_filter.since_us, until_us=until)
@@ -150,7 +150,7 @@ def conjunction(conditions: Iterable[str]) -> str:
 
 
 def disjunction(conditions: Iterable[str]) -> str:
-    """Return an SQL condition that requires one of the conditions."""
+    """Return an SQL condition that requires at least one of the conditions."""
     return _join_conditions(" OR ", list(conditions))
 
 

@@ -63,15 +63,15 @@ class PostgresLexicalIndex:
         self._sizes = LRUCache[str, int](_CACHED_SIZES)
 
     async def applied_sequence(self, user_id: str) -> int:
-        """Return the sequence of the latest change of this user's messages.
+        """Return the sequence number of the latest change of this user's messages.
 
-        Every change up to this sequence is applied, because a change is searchable as soon as it is committed.
+        Every change up to this sequence number is applied, because a change is searchable as soon as it is committed.
         """
         rows = await self._fetch_rows(Statement(_SEQUENCE, (compute_bucket(user_id), user_id)))
         return int(rows[0][0]) if rows else 0
 
     async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
-        """Return the user's latest sequence, and the weights and the window of a query."""
+        """Return the user's latest sequence number, and the weights and the window of a query."""
         ((sequence, messages, frequencies, boosted),) = await self._fetch_rows(frequencies_statement(user_id, query))
         self._sizes[user_id] = messages
         ranking = FrozenRanking(sequence, query_weights(query, messages, frequencies, boosted))

@@ -52,7 +52,7 @@ class RowConditions:
         self._messages = _UNKNOWN_USER if messages is None else messages
 
     def newest_condition(self, until_us: int | None) -> str:
-        """Return the condition on the matches up to a time, for a statement that selects the newest matches.
+        """Return the SQL condition that selects the matches up to a time.
 
         The condition makes PostgreSQL scan rows in time order if a scan is expected to fill a page faster than an index
         lookup of all matches.
@@ -70,9 +70,9 @@ class RowConditions:
         )
 
     def window_condition(self) -> str:
-        """Return the condition on the matches in the window.
+        """Return the SQL condition that selects the matches in the ranking window.
 
-        If the query is a union of leaves, the rows may include messages without any leaf.
+        If the query is a union of leaves, the condition also selects messages in the window without any leaf.
         """
         source = self._window_clause(self._ranking.window) if self._ranking.window else self._source_clause()
         matches = [] if self._query.is_leaf_union else [self._match_condition()]
@@ -117,8 +117,8 @@ class RowConditions:
 def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> Statement | None:
     """Return the SQL statement of a search, or None if the search has no hits.
 
-    The rows are the hits, in any order, with the columns score, `ts_us`, sequence, id, encoded message, checksum, and
-    the id of the retracting message.
+    The rows are the hits, not sorted, with the columns score, `ts_us`, sequence, id, encoded message, checksum, and the
+    id of the retracting message.
 
     `messages` is the approximate number of messages of the user; None if it is unknown.
     """
@@ -131,9 +131,9 @@ def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages
 
 
 def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> Statement:
-    """Return the SQL statement for the time of the oldest of the newest `window / 2` messages that pass a filter.
+    """Return the SQL statement that selects the start time of the newest `window / 2` messages that pass a filter.
 
-    The statement returns one row if more messages than the window pass the filter, otherwise none.
+    The statement returns one row if more than `window` messages pass the filter, and no row if not.
     """
     values = BoundValues()
     conditions = ConditionBuilder(user_id, values)
@@ -149,7 +149,7 @@ def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> 
 
 
 def _newest_subquery(rows: RowConditions, search: LexicalSearch, score: float) -> str:
-    """Return the SQL subquery of the newest matches, all with the same score."""
+    """Return the SQL subquery that selects the newest matches, which all have the same score."""
     until_us = search.start.ts_us if search.start and search.start.score == score else None
     return (
         f"SELECT {rows.values.bind(score, 'float8')} AS score, {_COLUMNS} FROM messages"
@@ -159,7 +159,7 @@ def _newest_subquery(rows: RowConditions, search: LexicalSearch, score: float) -
 
 
 def _best_subquery(rows: RowConditions, search: LexicalSearch) -> str:
-    """Return the SQL subquery of the best matches in the window."""
+    """Return the SQL subquery that selects the best matches in the ranking window."""
     query, weights, conditions = search.query, search.ranking.weights, rows.conditions
     leaves = _weight_sum_expression(
         rows.values, zip(map(conditions.match_condition, query.leaves), weights, strict=False)
@@ -188,7 +188,7 @@ def _weight_sum_expression(values: BoundValues, parts: Iterable[tuple[str, float
 
 
 def _page_conditions(values: BoundValues, score: str, start: RankPosition | None) -> Iterator[str]:
-    """Yield the condition that the scored rows are at or after a position; nothing for the first page."""
+    """Yield the SQL condition for rows at or after a position in the ranking; nothing for the first page."""
     if start:
         position = f"({values.bind(start.score, 'float8')}, {values.bind(start.ts_us, 'bigint')})"
         yield f"({score}, ts_us) <= {position}"

@@ -1,4 +1,4 @@
-"""SQL statements for document frequencies and postings within one user.
+"""SQL statements for document frequencies and postings of terms in one user's messages.
 
 For users with very many messages, the frequencies of frequent terms are extrapolated from the newest messages, because
 an exact count would take longer than the search. A frequency depends on the user's own messages only.
@@ -95,9 +95,10 @@ FROM predicates AS predicate CROSS JOIN LATERAL (
 
 
 def frequencies_statement(user_id: str, query: Query) -> Statement:
-    """Return the SQL statement for a user's latest sequence, message count and document frequencies, in one row.
+    """Return the SQL statement that selects a user's latest sequence number, message count and document frequencies.
 
-    The last two columns are arrays: the frequency of each leaf, and whether each speaker boost applies to any message.
+    The statement returns one row. The last two columns are arrays: the frequency of each leaf, and whether each speaker
+    boost applies to any message.
     """
     predicates = [leaf_predicate(user_id, leaf) for leaf in query.leaves]
     values: list[object] = [user_id, compute_bucket(user_id), *_predicate_arrays(predicates)]
@@ -113,9 +114,9 @@ def count_statement(user_id: str, message_filter: Filter) -> Statement:
 
 
 def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int) -> Statement:
-    """Return the SQL statement for the document frequency and the sequences of each term, in one row per term.
+    """Return the SQL statement that selects one row per term: document frequency and sequence numbers of its messages.
 
-    The sequences can be NULL, and there can be more than `max_sequences`.
+    The array of sequence numbers can be NULL, and can have more than `max_sequences` elements.
     """
     values = BoundValues()
     conditions = ConditionBuilder(user_id, values)

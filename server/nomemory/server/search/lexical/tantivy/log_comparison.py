@@ -15,10 +15,10 @@ _REMOVED_SINCE = "SELECT removed_seq FROM removals WHERE seq > ?"
 
 
 class LexicalDifferences(NamedTuple):
-    """The differences between the index and the log, up to the sequence that the index has applied.
+    """The differences between the index and the log, up to the sequence number that the index has applied.
 
     Attributes:
-        applied: the sequence up to which the index has applied all changes.
+        applied: the sequence number up to which the index has applied all changes.
         missing_versions: versions in the log that are not in the index.
         orphan_versions: versions in the index that are not in the log.
     """

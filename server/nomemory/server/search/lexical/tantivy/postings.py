@@ -1,4 +1,4 @@
-"""Look up the postings of terms within one user.
+"""Look up the postings of terms in one user's messages.
 
 One query looks up several terms: each term sets its own bit of the score.
 """
@@ -60,7 +60,7 @@ class TimedPosting:
         return Posting(self.count, self.sequences)
 
     def clip_posting(self, until_us: int | None) -> Posting | None:
-        """Return the posting of the messages before a time; None if this posting lacks the sequences to count them."""
+        """Return the posting of the messages before a time; None if the sequence numbers to count them are missing."""
         if until_us is None:
             return self.posting
         if len(self.sequences) < self.count:
@@ -92,7 +92,7 @@ class TermLookup:
         self._messages = messages
 
     def postings(self, terms: Sequence[str], max_sequences: int) -> dict[str, TimedPosting]:
-        """Return the posting of each term, without the sequences of terms in more than `max_sequences` messages."""
+        """Return the posting of each term; without sequence numbers for terms in more than `max_sequences` messages."""
         frequencies = {term: self._searcher.doc_freq(TERMS, term) for term in terms}  # including other users
         rare = {term: frequency for term, frequency in frequencies.items() if frequency <= _RARE}
         common = [term for term in terms if term not in rare]
@@ -138,7 +138,7 @@ class TermLookup:
     def _split_passes(self, passes: Sequence[_LookupPass], max_sequences: int) -> dict[str, TimedPosting]:
         """Convert the matches of lookup queries to postings.
 
-        Each field is read in one call, because a call has a fixed cost.
+        Each field is read in one call, because each call has a fixed cost.
         """
         addresses = list(chain.from_iterable(lookup.addresses for lookup in passes))
         sequences = np.array(self._searcher.fast_field_values("seq", addresses), dtype=np.int64)

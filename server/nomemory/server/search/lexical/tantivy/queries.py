@@ -92,7 +92,7 @@ def matching_query(query: Query, user: tantivy.Query) -> tantivy.Query:
 
 
 def ranking_query(query: Query, weights: Sequence[float], user: tantivy.Query) -> tantivy.Query:
-    """Return a query for the user's messages that match a parsed query, scored by the sum of matching weights."""
+    """Return a query for the user's messages that match a parsed query, scored by the weights of leaves and boosts."""
     leaf_weights, boost_weights = weights[: len(query.leaves)], weights[len(query.leaves) :]
     leaves = [
         _scored_query(intersection_query([user, leaf_query(leaf)]), weight)

@@ -80,10 +80,10 @@ _Result = TypeVar("_Result")
 
 
 class _UserState(NamedTuple):
-    """The number of a user's messages in a snapshot, and their latest sequence.
+    """The number of a user's messages in a snapshot, and their latest sequence number.
 
-    Snapshots with the same state contain the same messages of the user: an addition increases the latest sequence, and
-    a removal decreases the number.
+    Snapshots with the same state contain the same messages of the user: an addition increases the latest sequence
+    number, and a removal decreases the number of messages.
     """
 
     messages: int
@@ -164,7 +164,7 @@ class TantivyLexicalIndex:
             self._load_latest_commit()
 
     async def applied_sequence(self, _user_id: str) -> int:
-        """Return the sequence up to which the current snapshot contains all changes of all users."""
+        """Return the sequence number up to which the current snapshot contains all changes of all users."""
         return self._applied
 
     async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
@@ -207,7 +207,7 @@ class TantivyLexicalIndex:
     async def postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> list[Posting]:
-        """Return the posting of each term, without the sequences of terms in more than `max_sequences` messages."""
+        """Return the posting of each term; without sequence numbers for terms in more than `max_sequences` messages."""
         without_end = replace(message_filter, until_us=None)
         with _translate_errors():
             cached = await self._timed_postings(user_id, terms, without_end, max_sequences)
@@ -270,7 +270,7 @@ class TantivyLexicalIndex:
     async def _read_frequencies(
         self, searcher: tantivy.Searcher, user_id: str, state: _UserState, parts: Sequence[Leaf | SpeakerBoost]
     ) -> list[int]:
-        """Return the document frequency of each leaf and boost within a user."""
+        """Return the number of a user's messages that match each leaf and boost."""
         frequencies = self._frequencies.get((user_id, state), {})
         if missing := [part for part in parts if part not in frequencies]:
             counts = await self._run_search(state, len(missing), _count_frequencies, searcher, user_id, missing)
@@ -306,7 +306,7 @@ class TantivyLexicalIndex:
 def _search_snapshot(
     searcher: tantivy.Searcher, search: LexicalSearch, *, matches_max: int, has_newer: bool
 ) -> list[LexicalHit]:
-    """Search a snapshot, which may contain versions that are newer than the listing."""
+    """Search a snapshot, which may contain versions that were added after the first page was read."""
     query, (applied, weights, window), user = search.query, search.ranking, user_query(search.user_id)
     conditions = list(filter_queries(search.filter))
     if has_newer:
@@ -323,7 +323,7 @@ def _search_snapshot(
 
 
 def _newest_half_start(searcher: tantivy.Searcher, admitted: tantivy.Query) -> int | None:
-    """Return the start time of a window's newest half; None if all admitted messages fit into the window."""
+    """Return the start time of a window's newest half; None if all matches of `admitted` fit into the window."""
     return find_nth_newest(searcher, admitted, WINDOW // 2) if count_matches(searcher, admitted) > WINDOW else None
 
 

@@ -41,7 +41,7 @@ _SPACED = "spaced"
 def build_schema() -> tantivy.Schema:
     """Return the schema of a document. A document represents a message version, without the content.
 
-    The field `seq` contains the sequence of the version, and `speaker` the terms of the author's name. Only the
+    The field `seq` contains the sequence number of the version, and `speaker` the terms of the author's name. Only the
     checkpoint document has the fields `kind` and `applied`.
     """
     fields = tantivy.SchemaBuilder()
@@ -112,7 +112,7 @@ def discard_index(directory: Path) -> None:
 
 
 def has_previous_version(directory: Path) -> bool:
-    """Return whether there is an index of a previous schema version, and none of the current version."""
+    """Return whether there is an index of a previous schema version, but no index of the current version."""
     return not directory.exists() and any(previous.exists() for previous in _previous_versions(directory))
 
 
@@ -129,7 +129,7 @@ def _previous_versions(directory: Path) -> list[Path]:
 
 
 def read_checkpoint(index: tantivy.Index) -> int:
-    """Return the applied sequence of the current snapshot; 0 if the snapshot has no checkpoint."""
+    """Return the applied sequence number of the current snapshot; 0 if the snapshot has no checkpoint."""
     searcher = index.searcher()
     checkpoint_query = tantivy.Query.term_query(index.schema, "kind", CHECKPOINT)
     addresses = [address for _, address in searcher.search(checkpoint_query, limit=1).hits]
@@ -138,7 +138,7 @@ def read_checkpoint(index: tantivy.Index) -> int:
 
 
 def checkpoint_document(schema: tantivy.Schema, applied: int, log: str) -> tantivy.Document:
-    """Return a checkpoint document with the applied sequence and the name of the log, which may be empty."""
+    """Return a checkpoint document with the applied sequence number and the name of the log, which may be empty."""
     kinds = [CHECKPOINT, *([_LOG_KIND, _build_log_kind(log)] if log else [])]
     return tantivy.Document.from_dict({"kind": kinds, "applied": applied}, schema)
 

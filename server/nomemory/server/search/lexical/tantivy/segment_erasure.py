@@ -56,7 +56,7 @@ class SegmentErasure:
         return any(name.partition(".")[0] not in names for name in files if not name.startswith(".tantivy"))
 
     def find_rewrite_batches(self, until: int, batch_max: int, ignored_deletions: int) -> Iterator[list[int]]:
-        """Yield batches of the sequences of live versions in segments with deletions, up to the sequence `until`.
+        """Yield batches of the sequence numbers of live versions, up to `until`, in segments with deletions.
 
         Segments with at most `ignored_deletions` deletions are skipped.
         """

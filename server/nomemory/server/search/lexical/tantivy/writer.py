@@ -53,7 +53,7 @@ class TantivyLexicalWriter:
 
     @property
     def applied_sequence(self) -> int:
-        """The sequence up to which all changes are committed."""
+        """The sequence number up to which all changes are committed."""
         return self._applied
 
     def add_version(self, sequence: int, message: Message) -> None:
@@ -78,7 +78,7 @@ class TantivyLexicalWriter:
         self._writer.delete_documents_by_term("seq", sequence)
 
     def commit(self, applied: int) -> None:
-        """Commit all changes since the last commit, and a checkpoint with the applied sequence.
+        """Commit all changes since the last commit, and a checkpoint with the applied sequence number.
 
         Raises:
             IndexUnusableError: the previous commit cannot be read. The next writer then rebuilds the index.

@@ -28,7 +28,7 @@ def require_copy_space(shard: Path, min_free_bytes: int) -> None:
 
 
 def require_points_space(shard: Path, points: int, dimension: int, min_free_bytes: int) -> None:
-    """Check that there is enough disk space for a shard with a number of points.
+    """Check that there is enough disk space for a shard with `points` points.
 
     Raises:
         InsufficientSpaceError: the disk would have less than `min_free_bytes` left.

@@ -84,7 +84,7 @@ class EdgeIndex:
             await self._call_shard(Shard.upsert, usable[start : start + _MAX_UPSERT])
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
-        """Remove the points of a message, starting at a part number."""
+        """Remove the points of a message from part `from_part` on."""
         await self._call_shard(Shard.remove, user_id, message_id, from_part)
 
     async def find_surplus_messages(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:

@@ -37,7 +37,7 @@ class UserPoints(NamedTuple):
     """A page of a user's points.
 
     Attributes:
-        sequences: the sequences of the valid points.
+        sequences: the sequence numbers of the valid points.
         invalid: the number of damaged points.
         next_offset: the offset of the next page; None on the last page.
     """

@@ -85,7 +85,7 @@ class Shard:
                 upsert_points(self._compaction.target, stored)
 
     def remove(self, user_id: str, message_id: str, from_part: int) -> None:
-        """Delete the points of a message, starting at a part number."""
+        """Delete the points of a message from part `from_part` on."""
         for block in iterate_point_id_blocks(user_id, message_id, from_part):
             records = self._engine.retrieve(list(block), with_payload=False, with_vector=False)
             if not records:
@@ -130,7 +130,7 @@ class Shard:
         return {by_point[point]: vector_of(numbers) for point, numbers in stored if numbers is not None}
 
     def user_points(self, user_id: str, offset: str | None, *, with_vectors: bool) -> UserPoints:
-        """Read a page of a user's points, with the same condition as a search.
+        """Read a page of a user's points that a search can find.
 
         If `offset` is None, the first page is read. If `with_vectors`, the vectors are validated in addition to the
         payloads.
@@ -217,7 +217,7 @@ class Shard:
             raise
 
     def _add_versions(self, points: Sequence[qdrant.ScoredPoint]) -> list[ScoredPoint]:
-        """Add the time and the sequence of each point.
+        """Add the time and the sequence number to each point.
 
         These values are cached, because reading 400 payloads takes a third of a search.
         """

@@ -13,12 +13,12 @@ _MAX_NORM_ERROR: Final = 1e-3
 
 
 def read_sequence(record: qdrant.Record) -> int:
-    """Return the sequence of the version to which a point belongs; -1 if the payload is damaged."""
+    """Return the sequence number of the version to which a point belongs; -1 if the payload is damaged."""
     return int((record.payload or {}).get(SEQUENCE, -1))
 
 
 def has_valid_version(record: qdrant.Record) -> bool:
-    """Return whether the payload of a point has a valid time and sequence."""
+    """Return whether the payload of a point has a valid time and sequence number."""
     stored = record.payload or {}
     return isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)
 

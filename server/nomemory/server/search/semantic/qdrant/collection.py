@@ -63,13 +63,13 @@ class QdrantCollection:
         return await await_response(self._client.collection_exists(self._name))
 
     async def find_incomplete_indexes(self) -> tuple[int, list[str]]:
-        """Return the number of points, and the payload indexes that lack some of them."""
+        """Return the number of points, and the names of the payload indexes that lack some of these points."""
         points = (await await_response(self._client.count(self._name, exact=True))).count
         schema = (await await_response(self._client.get_collection(self._name))).payload_schema
         return points, [field for field in _REQUIRED_FIELDS if field in schema and schema[field].points < points]
 
     async def discard(self) -> None:
-        """Delete the collection, because its sequences belong to another epoch of the log."""
+        """Delete the collection, because its sequence numbers belong to another epoch of the log."""
         if await self.exists():
             _log.warning(
                 "the collection belongs to another epoch of the message log and is being rebuilt", collection=self._name

@@ -86,7 +86,7 @@ class QdrantIndex:
         timeout_s: the timeout of a search, in seconds.
         probe_s: the timeout of a probe, in seconds.
         is_new: whether this log has never stored points. For a new log, an existing collection without another owner is
-            deleted, because its sequences belong to another epoch of the log.
+            deleted, because its sequence numbers belong to another epoch of the log.
         log_id: the id of the message log that fills the collection; empty in tests.
     """
 
@@ -125,7 +125,7 @@ class QdrantIndex:
             await self._put_points(usable[start : start + _MAX_UPSERT])
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
-        """Remove the points of a message, starting at a part number."""
+        """Remove the points of a message from part `from_part` on."""
         await self._ensure_created()
         for block in iterate_point_id_blocks(user_id, message_id, from_part):
             records = await self._retrieve_records(user_id, [str(identifier) for identifier in block])
@@ -349,7 +349,7 @@ class QdrantIndex:
 
 
 def _is_valid_record(record: models.Record, dimension: int) -> bool:
-    """Return whether the payload is valid and, if a dimension is given, whether the vector has length 1."""
+    """Return whether a record has a valid payload and, if `dimension` is not 0, a vector of length 1."""
     stored = record.payload or {}
     if not (isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)):
         return False
