@@ -108,7 +108,7 @@ class HybridResult:
 
 @dataclass(frozen=True, slots=True)
 class _SentenceRanking:
-    """The ranking of a timeline for one sentence, with the match, lexical and semantic scores on which it is based."""
+    """The ranking of the messages for one sentence, with the match, lexical and semantic scores that it uses."""
 
     ranking: Ranking
     match_scores: Floats
@@ -220,7 +220,7 @@ class HybridSearch:
         question: ParsedQuestion,
         sentences: Sequence[_SentenceHits],
     ) -> HybridResult:
-        """Rank a short timeline in one thread call; the lexical index is not read."""
+        """Rank the messages of a short log in a single worker-thread call, without reading the lexical index."""
 
         def rank_sentences() -> HybridResult:
             first_passes = [self._run_first_pass(pool, question, sentence, None) for sentence in sentences]
@@ -237,7 +237,7 @@ class HybridSearch:
         question: ParsedQuestion,
         sentences: Sequence[_SentenceHits],
     ) -> HybridResult:
-        """Rank a long timeline in two thread calls, because the second one needs the postings of feedback terms."""
+        """Rank the messages of a long log in two worker-thread calls, between which the feedback postings are read."""
         postings = [await self.pools.read_postings(query.user_id, pool, sentence.terms) for sentence, _ in sentences]
         first_passes = await self.threads.run(
             lambda: [self._run_first_pass(pool, question, *item) for item in zip(sentences, postings, strict=True)]
@@ -293,7 +293,7 @@ class HybridSearch:
         message_filter: Filter,
         periods: Sequence[Filter],
     ) -> list[SemanticHits] | None:
-        """Run a semantic search for each sentence; return None if it is unavailable or times out."""
+        """Run a semantic search for each sentence; return None if semantic search is unavailable or times out."""
         if not self.weights.meaning:
             return None
         try:
@@ -316,7 +316,7 @@ class HybridSearch:
     async def _search_vector(
         self, space: VectorSpace, query: HybridQuery, text: str, message_filter: Filter, periods: Sequence[Filter]
     ) -> SemanticHits:
-        """Search the whole time range and each period by the caller's vector or by the embedding of a text."""
+        """Search the whole range and each period for the caller's vector; without one, for the embedding of `text`."""
         vector = query.vector or await space.embed_query(query.user_id, text)
         overall_hits = await space.vectors.search(query.user_id, vector, message_filter, self.candidates_max)
         period_hits = [
@@ -333,7 +333,7 @@ class HybridSearch:
         sentence_hits: _SentenceHits,
         postings: Mapping[str, Posting] | None,
     ) -> _FirstPassRanking:
-        """Rank the pool by matches, bonuses and context, and select feedback messages."""
+        """Rank the candidate messages by matches, bonuses and context, and select feedback messages."""
         timeline, weights, (sentence, nearest) = pool.timeline, self.weights, sentence_hits
         occurrences = pool.find_occurrences(sentence.terms, postings)
         term_weights = dict.fromkeys(sentence.topic_terms, 1 + weights.topic)
@@ -406,7 +406,7 @@ def _sufficiency_features(
 
 
 def _reference_time(message_filter: Filter) -> datetime:
-    """Return the reference time of a question: the end of the filter's time range, or otherwise the current time."""
+    """Return the reference time of a question: the end of the filter's time range; without one, the current time."""
     if message_filter.until_us is None:
         return datetime.now(UTC)
     return _EPOCH + timedelta(microseconds=message_filter.until_us)  # exact up to the latest representable time
@@ -429,7 +429,7 @@ def _comparable_messages(timeline: Timeline, messages: Sequence[LoggedMessage]) 
 
 
 def _assertion_mask(timeline: Timeline, indexes: Ints) -> Flags:
-    """Return a mask of messages with an assertion by the user, or by any author if authors have names."""
+    """Return a mask of messages with an assertion by the user, or by any author if the messages have author names."""
     by_people = np.ones(len(timeline), dtype=np.bool_) if timeline.has_author_names else timeline.role_mask(Role.USER)
     asserting: Flags = (by_people & ~timeline.lacks_assertion)[indexes]
     return asserting

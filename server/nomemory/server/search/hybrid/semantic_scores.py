@@ -1,4 +1,4 @@
-"""Compute the semantic scores of a timeline's messages from the hits of a semantic search."""
+"""Compute the semantic scores of the candidate messages from the hits of a semantic search."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _MIN_DEVIATION: Final = 1e-9
 
 @dataclass(frozen=True)
 class SemanticScores:
-    """Semantic scores of a timeline's messages.
+    """Semantic scores of the candidate messages.
 
     Attributes:
         normalized_cosines: min-max normalized cosines; the most similar message has the value 1.
         cosines: cosine similarities; 0 for messages that semantic search did not return.
-        is_hit: 1 for messages that semantic search returned, otherwise 0.
+        is_hit: 1 for messages that semantic search returned, 0 for other messages.
         mean: the estimated mean cosine of all messages of the user.
         deviation: the estimated standard deviation of the cosines of all messages of the user.
         count: the number of messages of the user.
@@ -53,16 +53,16 @@ class SemanticScores:
 def compute_semantic_scores(
     timeline: Timeline, nearest: SemanticHits, *, is_complete: bool, total: int
 ) -> SemanticScores | None:
-    """Score the messages of a timeline by the hits of a semantic search, best first.
+    """Score the candidate messages by the hits of a semantic search.
 
-    Min-max normalization over all messages of a user ranks best (docs/quality.md). If the search returned only part of
-    the user's messages, the minimum cosine is estimated.
+    Min-max normalization over all messages of a user gives the best rankings (docs/quality.md). If the search returned
+    only part of the user's messages, the minimum cosine is estimated.
 
     `nearest` contains the hits in the whole time range, and the hits in periods, which may have lower scores.
     `is_complete` is True if the search returned all messages of the user, whose number is `total`.
 
     Returns:
-        The scores; None if no hit is in the timeline.
+        The scores; None if no hit in the whole time range is a candidate message.
     """
     hits = nearest.overall_hits
     hit_scores = np.array([hit.score for hit in hits], dtype=np.float64)

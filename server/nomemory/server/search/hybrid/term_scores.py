@@ -1,4 +1,4 @@
-"""Compute the lexical scores of a timeline's messages: BM25 over a message and its previous and next message."""
+"""Compute the lexical scores of the candidate messages: BM25 over a message and its previous and next message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _QUESTION_BOOST: Final = 5 / 3
 
 @dataclass(frozen=True, slots=True)
 class TermScores:
-    """Lexical scores of the messages of a timeline.
+    """Lexical scores of the candidate messages.
 
     Attributes:
         scores: BM25 scores, including terms in the previous and next message.
@@ -62,14 +62,13 @@ def compute_term_scores(
     neighbor_weight: float,
     term_weights: Mapping[str, float] = MappingProxyType({}),
 ) -> TermScores:
-    """Score the messages of a timeline by the terms of a sentence.
+    """Score the candidate messages by the terms of a sentence.
 
     A term has the frequency 1 in the message itself, `neighbor_weight` in the previous and in the next message, and 1
     in the author's name. The formula is from Robertson and Zaragoza, The Probabilistic Relevance Framework (2009).
 
-    `total` is the number of messages of the user. `neighbor_weight` is the weight of a term in the previous or next
-    message. Terms of a preceding question have a higher weight, because answers rarely repeat the terms of the
-    question. `term_weights` maps terms to additional factors.
+    `total` is the number of messages of the user. Terms of a preceding question have a higher weight, because answers
+    rarely repeat the terms of the question. `term_weights` maps terms to additional weight factors.
     """
     weight = unknown = 0.0
     for item in occurrences.values():
@@ -148,7 +147,7 @@ class _NeighborPairs:
 
 
 def _estimate_name_matches(timeline: Timeline, term: str, in_name: Floats, in_content: Floats, total: int) -> int:
-    """Estimate from the timeline how many messages of the user have a term only in the author's name."""
+    """Estimate from the candidate messages how many messages of the user have a term only in the author's name."""
     if term not in timeline.name_terms:
         return 0
     return round(float((in_name * (1 - in_content)).sum()) * total / max(len(timeline), 1))
