@@ -23,7 +23,7 @@ _INTERNAL: Final = Caller("internal", frozenset())
 
 
 def request_id_of(metadata: Metadata) -> str:
-    """Return the client's request id if it is 1 to 128 visible ASCII characters, or a random one."""
+    """Return the client's request id if it is 1 to 128 visible ASCII characters, otherwise a random id."""
     request_id = dict(metadata).get(REQUEST_ID, "")
     if isinstance(request_id, str) and _VALID_REQUEST_ID.fullmatch(request_id):
         return request_id

@@ -51,7 +51,7 @@ def serve(
     """Serve until SIGTERM or SIGINT, then drain. While the server runs, stderr contains only log records.
 
     Args:
-        settings: the configuration.
+        settings: the settings of this server.
         ready: called with the bound addresses as soon as the server accepts calls.
         interceptors: the interceptors and hooks of the embedding program.
 
@@ -89,7 +89,7 @@ async def running_server(
     """Run a server until the context exits, and yield its bound addresses.
 
     Args:
-        settings: the configuration.
+        settings: the settings of this server.
         interceptors: the interceptors and hooks of the embedding program.
 
     Raises:

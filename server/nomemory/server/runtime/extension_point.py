@@ -11,7 +11,7 @@ Extension = TypeVar("Extension")
 
 
 class ExtensionError(ValueError):
-    """No extension is registered under a name, or it cannot be loaded."""
+    """An extension is not registered, is registered by several packages, or cannot be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ExtensionPoint(Generic[Extension]):
     built_in: tuple[str, ...]
 
     def load(self, name: str) -> Extension:
-        """Import the extension that is registered under a name, and no other extension of the group.
+        """Import only the extension that is registered under a name.
 
         Raises:
             ExtensionError: no package has registered the name, several packages have, or the import fails.

@@ -19,7 +19,7 @@ class ChangeRef(NamedTuple):
 
 
 class ChangeBatch(NamedTuple):
-    """A batch of changes in any order, complete up to the position `until`."""
+    """A batch of changes in no particular order, which contains all changes up to the position `until`."""
 
     entries: list[ChangeRef]
     until: FeedPosition
@@ -85,7 +85,7 @@ class ChangeFeed(Protocol):
     def read_change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
     ) -> ChangeBatch:
-        """Return the next changes after one position and up to another, without the messages.
+        """Return the changes after the position `after` and up to `until`, without the messages.
 
         Args:
             after: changes up to this position are left out.
@@ -101,7 +101,7 @@ class ChangeFeed(Protocol):
         """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
 
     def list_versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
-        """Return the message versions of a user with `sequence <= until`, without their content and in any order.
+        """Return the message versions of a user with `sequence <= until`, in no particular order and without content.
 
         With `caller_vectors_only`, messages without a caller's vector are left out.
         """

@@ -17,7 +17,7 @@ def compute_checksum(user_id: str, sequence: int, wire: bytes) -> int:
 
 @lru_cache(_CACHED_USERS)
 def compute_initial_crc(user_id: str) -> int:
-    """Return the initial CRC value of a user, to which the sequence is added."""
+    """Return the CRC-32 of a user id; the checksum of a version starts from the sum of this value and the sequence."""
     return crc32(user_id.encode())
 
 

@@ -45,12 +45,12 @@ class _PlannedWrite(NamedTuple):
 
 @dataclass(slots=True)
 class _Batch:
-    """The planned changes of one batch.
+    """The planned changes of one call of `plan_write`.
 
     Attributes:
         stores: messages to write, with their encoded bytes.
         removes: stored versions that the new versions replace.
-        covering: the latest sequence of the messages that the batch does not change.
+        covering: the latest sequence of the stored messages that the batch leaves unchanged; 0 for none.
     """
 
     stores: dict[Key, tuple[Message, bytes]] = field(default_factory=dict)
@@ -100,11 +100,11 @@ class CommitPlan:
         self._counted_at = dict[str, int]()
 
     def begin(self, states: Mapping[int, BucketState], numbers: Iterable[int]) -> None:
-        """Set the state of the buckets before the commit, and the sequence numbers to assign.
+        """Set the bucket states before the commit and the sequence numbers that the plan may assign.
 
         Args:
             states: the state of each bucket that the commit may change.
-            numbers: ascending sequence numbers, larger than all that are in use.
+            numbers: ascending sequence numbers, larger than those of all earlier changes.
         """
         self._initial_states = states
         self._sequences = {bucket: state.sequence for bucket, state in states.items()}
@@ -112,7 +112,7 @@ class CommitPlan:
         self._numbers = iter(numbers)
 
     def add_request(self, key: RequestKey, request: StoredRequest) -> None:
-        """Add the record of a request that was processed before."""
+        """Add the record of a request that an earlier commit has processed."""
         self._known_requests[key] = request
 
     def add_existing_messages(
@@ -123,7 +123,7 @@ class CommitPlan:
         self.remove_versions(expired)
 
     def find_assigned_keys(self, request_id: str, keys: Iterable[Key]) -> set[Key]:
-        """Return the keys that messages without ids got when this request was first processed; empty if it is new."""
+        """Return the keys that messages without ids got when the request was first processed; empty if it is new."""
         digest, assigned = digest_request_id(request_id), set[Key]()
         for index, (user_id, message_id) in enumerate(keys):
             request = self._known_requests.get((user_id, digest))
@@ -139,8 +139,8 @@ class CommitPlan:
         """Plan to store a batch of messages.
 
         Raises:
-            Fault: MESSAGE_CONFLICT, an id exists with other content or the request id was used for another batch; no
-                message of the batch is then stored.
+            Fault: MESSAGE_CONFLICT, an id exists with other content or the request id was used for another batch. In
+                both cases, no message of the batch is stored.
         """
         messages, new_requests = self._assign_ids(messages, request_id)
         batch = self._plan_batch(messages, on_conflict)
@@ -169,20 +169,20 @@ class CommitPlan:
             self._add_to_count(user_id, -messages)
 
     def remove_versions_up_to(self, sequences: Mapping[Key, int]) -> int:
-        """Plan to remove messages whose version is not later than a sequence; return the number of removed messages."""
+        """Plan to remove messages whose version is at most the given sequence; return the number of removed ones."""
         versions = {key: self._existing[key] for key in sequences if key in self._existing}
         affected = {key: version for key, version in versions.items() if version.sequence <= sequences[key]}
         self.remove_versions(affected)
         return len(affected)
 
     def record_removals(self, user_id: str, removed: int, sequence: int) -> None:
-        """Record that a SQL statement removed messages of a user, the last of them at `sequence`."""
+        """Record that a SQL statement removed messages of a user; `sequence` is that of the last removal."""
         if removed:
             self.sequence = sequence
             self._add_to_count(user_id, -removed)
 
     def build_message_rows(self) -> Iterator[tuple[Message, Row]]:
-        """Yield each message to store with its row."""
+        """Yield each message to store, with its row of the message table."""
         for m, encoded, sequence in self._planned_writes.values():
             crc = compute_checksum(m.user_id, sequence, encoded)
             yield (
@@ -246,7 +246,7 @@ class CommitPlan:
         return with_ids, {(user, digest): requests[user] for user in new if request_id}
 
     def _reserve_ids(self, user_ids: Iterable[str], count: int) -> int:
-        """Reserve `count` consecutive id numbers, larger than all generated ids of these users; return the first."""
+        """Reserve `count` consecutive id numbers above all earlier id numbers of these users; return the first."""
         buckets = set(map(self._bucket, user_ids))
         ids = IdAllocator(max(self._last_ids[bucket] for bucket in buckets))
         first = ids.allocate(count)
@@ -307,7 +307,7 @@ class CommitPlan:
 
 
 def _keep_stored_time(message: Message, ts_us: int) -> Message:
-    """Return a message without a time with the time of its stored version, so that a retry changes nothing."""
+    """Give an undated message the time of its stored version, so that a retry does not change the message."""
     return message._replace(ts_us=ts_us) if message.is_undated else message
 
 

@@ -38,10 +38,11 @@ class SqlDialect:
         order_columns: the columns that define the order of messages, as a row value.
         unindexed_ts: an expression for the time column that keeps the planner from using its index.
         has_entry: the condition that selects messages with a metadata entry; the hash of the entry is bound.
-        expired: a statement for the keys of messages whose own expiry time has passed; the current time is bound.
-        too_old: a statement for the keys of messages at or before a cutoff time, which is bound.
-        retracted_by: an expression for the id of the message that retracted a message; the user id is bound twice, then
-            the values of the condition `{live}`.
+        expired: a statement that selects the keys of messages whose own expiry time has passed; the current time is
+            bound.
+        too_old: a statement that selects the keys of messages at or before a cutoff time, which is bound.
+        retracted_by: an expression for the id of the latest message that retracted the selected message. The user id is
+            bound twice, then the values of the condition that replaces `{live}`.
     """
 
     of_user: Callable[[str], Clause]
@@ -82,7 +83,7 @@ class SqlDialect:
         return Clause(self.has_entry, (entry_hash,))
 
     def build_position_clauses(self, after: MessagePosition | None, *, oldest_first: bool) -> list[Clause]:
-        """Return the condition that selects messages strictly after a position, in the given order."""
+        """Return the condition that selects messages that follow a position in the given order."""
         if after is None:
             return []
         operator = ">" if oldest_first else "<"
@@ -110,7 +111,7 @@ class ExpiryConditions:
         return Clause(f"NOT ({unexpired.condition})", unexpired.values)
 
     def build_retraction_expression(self, user_id: str, unexpired: Clause) -> Clause:
-        """Return an expression for the id of the latest message that retracted the current one, or NULL.
+        """Return an expression for the id of the latest message that retracted the selected message, or NULL.
 
         All messages of the statement belong to `user_id`. `unexpired` is the result of `build_unexpired_clause`.
         """
@@ -118,7 +119,7 @@ class ExpiryConditions:
         return Clause(self._retracted_by, (*user, *user, *unexpired.values))
 
     def build_expired_keys_query(self, user_id: str | None) -> Clause:
-        """Return a statement for the keys of expired messages of one user, or of all users if `user_id` is None."""
+        """Return a statement that selects the keys of expired messages, of all users if `user_id` is None."""
         users, values = Clause("TRUE") if user_id is None else self._dialect.of_user(user_id)
         expired = f"{self._dialect.expired} AND {users}"
         cutoff_us, now_us = self._retention.compute_cutoff_us(), self._retention.now_us()
@@ -128,7 +129,10 @@ class ExpiryConditions:
 
 
 def drop_redundant_bound(message_filter: Filter, after: MessagePosition | None, *, oldest_first: bool) -> Filter:
-    """Drop the time bound that a position makes redundant, because SQLite might seek to the time bound instead."""
+    """Drop the time bound of a filter if the position `after` is a tighter bound.
+
+    With both bounds, SQLite might use the looser one to seek in the index.
+    """
     if after is None:
         return message_filter
     since_us, until_us = message_filter.since_us, message_filter.until_us

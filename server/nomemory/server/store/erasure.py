@@ -77,8 +77,9 @@ class ErasableIndexes:
 class ErasureTask:
     """The background task that erases removed messages from all files.
 
-    An erasure begins when removals have waited for half of the time limit, or when 100,000 removals wait. After a
-    server start, an erasure begins immediately, because it is unknown how long removals have waited.
+    An erasure begins when a removal has been pending for half of `NOMEMORY_ERASE_WITHIN_S`, or when 100,000 removals
+    are pending. After a server start, an erasure begins immediately, because it is unknown how long removals have been
+    pending.
 
     Args:
         faults: receives a fault while the erasure is blocked.
@@ -133,7 +134,7 @@ class ErasureTask:
         return True
 
     async def _postpone(self, obstacle: str, *, are_vectors_due: bool = False) -> None:
-        """Report the obstacle, and erase from all other files if their erasure is due."""
+        """Report why an erasure is blocked, and erase from the files that are not blocked if their erasure is due."""
         self._faults.report(ERASURE, ERASURE_BLOCKED, obstacle)
         now = time.monotonic()
         if now >= self._other_files_due_at:
@@ -148,7 +149,7 @@ class ErasureTask:
         await self._wipe_log()
 
     async def _wait_for_indexes(self, until: FeedPosition) -> str:
-        """Wait up to a quarter of the time limit for all indexes to apply the removals.
+        """Wait until all indexes have applied the removals, for at most a quarter of `NOMEMORY_ERASE_WITHIN_S`.
 
         Return the name of an index that still lags, or an empty string.
         """
@@ -167,7 +168,7 @@ class ErasureTask:
 
 
 async def _run_throttled(run_batch: Callable[[], Awaitable[bool]]) -> None:
-    """Run batches until there are no more; pause after each batch for its duration, to let writes proceed."""
+    """Run all batches, with a pause after each for as long as the batch took, to let writes proceed."""
     has_more = True
     while has_more:
         began_at = time.monotonic()

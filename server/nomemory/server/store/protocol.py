@@ -154,18 +154,21 @@ class ErasableLog(Protocol):
     """
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the last pending removal and whether at least `many` are pending; None if none are."""
+        """Return the last pending removal and whether at least `many` are pending; None if no removal is pending."""
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
-        """Delete up to `limit` removals up to a position, and users without messages; return whether more remain."""
+        """Delete up to `limit` removals up to a position, and users without messages.
+
+        Return whether more removals up to that position remain.
+        """
 
     async def release_free_pages(self, limit: int) -> bool:
-        """Release up to `limit` free pages to the file system; return whether there may be more."""
+        """Release up to `limit` free pages to the file system; return whether free pages may remain."""
 
     async def wipe_pages(self, after: int, limit: int) -> int | None:
         """Overwrite the unused bytes of up to `limit` pages after the page `after`.
 
         Returns:
-            The number of the last wiped page; None at the end of the file, when the write-ahead log is empty, too. If a
+            The number of the last wiped page; None if no page is left to wipe and the write-ahead log is empty. If a
             reader blocks the operation, the value of `after` is returned and the call can be repeated.
         """

@@ -52,7 +52,7 @@ class RegisterFile:
 
 
 def read_register(path: Path, key: RegisterKey) -> RegisterFile:
-    """Verify a register file, which must belong to the log with the key `key`.
+    """Verify a register file; `key` is the register key of the log that the file must belong to.
 
     Raises:
         RegisterError: the file is not a register, is damaged, or belongs to another log.

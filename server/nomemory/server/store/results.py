@@ -76,7 +76,7 @@ class MessagePosition:
 
 @dataclass(frozen=True, slots=True)
 class LogCounts:
-    """The number of messages and users, and the latest sequence of these users."""
+    """The number of messages and users, and the sequence of the latest change to these users' messages."""
 
     sequence: int
     messages: int

@@ -95,7 +95,7 @@ class WriteJob(Generic[Receipt]):
     result: Receipt | Fault | None = None
 
     def resolve(self, failure: BaseException | None = None) -> None:
-        """Resolve the future with the failure if there is one, otherwise with the result."""
+        """Resolve the future with `failure` if it is not None, otherwise with the result of the job."""
         if self.done.done():
             return
         if failure is not None:
@@ -140,7 +140,7 @@ AnyJob = WriteJob[WriteReceipt] | WriteJob[DeletionReceipt] | WriteJob[ErasureRe
 
 
 def collect_request_keys(jobs: Iterable[AnyPlannedJob]) -> set[RequestKey]:
-    """Return the keys of the requests of jobs that may have been processed before."""
+    """Return the keys of the jobs' requests that an earlier commit may have processed."""
     with_ids = (job for job in jobs if job.request_id)
     return {
         (user, digest_request_id(job.request_id)) for job in with_ids for user, message_id in job.keys if not message_id
@@ -148,7 +148,7 @@ def collect_request_keys(jobs: Iterable[AnyPlannedJob]) -> set[RequestKey]:
 
 
 def collect_message_keys(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
-    """Return the keys of the messages to look up for jobs, given a plan that has their previous requests."""
+    """Return the keys of the messages to look up for jobs; the plan must have the jobs' earlier requests."""
     keys = set[Key]()
     for job in jobs:
         keys |= {key for key in job.keys if key[1]} | plan.find_assigned_keys(job.request_id, job.keys)

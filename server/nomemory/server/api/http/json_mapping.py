@@ -77,7 +77,7 @@ def decode_message(document: object, message: Descriptor, violations: Sequence[V
     The function replaces short enum names in `document` in place.
 
     Raises:
-        Fault: INVALID_FIELD, with at most 1,000 violations, including `violations`.
+        Fault: INVALID_FIELD, with at most 1,000 violations, including those in `violations`.
     """
     all_violations = list(violations)
     decoded: ProtoMessage = GetMessageClass(message)()

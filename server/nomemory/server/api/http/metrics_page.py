@@ -37,7 +37,6 @@ class MetricsPage:
 
     Attributes:
         access: authenticates the callers that do not send the scrape token.
-        settings: the configuration.
     """
 
     exporter: MetricsExporter

@@ -56,7 +56,6 @@ class RecallService:
 
     Attributes:
         budget: the server's limits on a recall.
-        settings: the configuration.
         spaces: the vector indexes of this server; None if another server runs the searches.
         meters: the counters of completed recalls.
     """

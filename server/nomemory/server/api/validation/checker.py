@@ -92,7 +92,7 @@ class FieldChecker:
         return value
 
     def check_identifiers(self, field: str, values: Sequence[str], *, maximum: int) -> None:
-        """Validate the length of a list of 1 to `maximum` ids, and each id."""
+        """Validate that a list has 1 to `maximum` ids, and validate each id."""
         self.check_list_length(field, values, maximum=maximum)
         for position, value in enumerate(values[:maximum]):
             self.check_identifier(f"{field}[{position}]", value, required=True)

@@ -166,7 +166,8 @@ def _check_message(
 ) -> Message:
     """Validate a message.
 
-    A message without a time gets its arrival time, which differs by a microsecond between the messages of a batch.
+    A message without a time gets its arrival time, which increases by a microsecond from one message of a batch to the
+    next.
     """
     is_undated = not chat.HasField("ts")
     ts_us = arrived_us if is_undated else checker.check_timestamp(f"{prefix}ts", chat.ts)

@@ -102,7 +102,10 @@ class BacklogFeed:
         self.backlog.start_over()
 
     def read_progress(self, hot_users: Sequence[str]) -> IndexProgress:
-        """Return the checkpoint, the hot users who are ahead of it, and the dead letters if there may be any."""
+        """Return the checkpoint, the later checkpoints of hot users, and the dead letters.
+
+        The dead letters are None, for unchanged, if the previous result had none and none were added since.
+        """
         checkpoint, fed = self.backlog.read_checkpoint(), self.backlog.read_feed_position()
         ahead = [
             UserCheckpoint(compute_bucket(user), user, fed.get_user_sequence(user))

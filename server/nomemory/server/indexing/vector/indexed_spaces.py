@@ -15,7 +15,7 @@ from nomemory.server.search.semantic.vector_space import VectorSpace
 
 @dataclass(frozen=True, slots=True)
 class IndexedSpace:
-    """A vector space with its index and indexing job.
+    """A vector space (an embedding model and its collection) with its index and indexing job.
 
     Attributes:
         space: the interface of the vector space for reads.
@@ -37,7 +37,7 @@ class IndexedSpace:
 
 
 class IndexedSpaces:
-    """The vector spaces that a server keeps up to date.
+    """The vector spaces whose indexes a server keeps up to date.
 
     Args:
         active: the space that serves reads.

@@ -39,7 +39,7 @@ class IndexingLeader:
         hot_users: returns the users who were queried recently.
         on_query: called with the id of a user who was queried at another server.
         on_work: called when there may be pending messages.
-        terms: how often this server has become the leader; batches of an earlier term must not be written.
+        terms: number of leadership terms of this server; a batch of an earlier term must not be written.
     """
 
     lock: PostgresLeaderLock

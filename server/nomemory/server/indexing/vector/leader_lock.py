@@ -218,6 +218,6 @@ class PostgresLeaderLock:
 
 
 async def read_checkpoint(connection: Connection, collection: str) -> FeedPosition:
-    """Return the position up to which every change is indexed in a collection or a dead letter."""
+    """Return the checkpoint of a collection, up to which every change is indexed or a dead letter."""
     rows = await connection.fetch(number_placeholders(_CHECKPOINT), collection)
     return FeedPosition(tuple(checkpoint for (checkpoint,) in rows)) if rows else FeedPosition()

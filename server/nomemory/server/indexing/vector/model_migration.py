@@ -77,7 +77,7 @@ class ModelMigration:
             await asyncio.sleep(_POLL_FAILING_S if is_complete else _POLL_S)
 
     async def _has_few_failures(self, space: IndexedSpace) -> bool:
-        """Return whether an index has acceptably few dead letters compared to the previous one."""
+        """Return whether a new index has at most slightly more dead letters than the active index had."""
         more = (await space.indexer.status()).dead_letters - self._dead_letters_before
         return more <= _TOLERATED_DEAD_LETTERS or more <= await space.index.count() // 4
 

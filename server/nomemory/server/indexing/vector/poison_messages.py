@@ -23,9 +23,9 @@ class _FailureRecord:
 class PoisonMessageTracker:
     """Counts how often a message fails alone while other messages succeed.
 
-    Messages of a failed batch become suspects. Suspects are retried one at a time after all other messages, those with
-    the fewest failures first. A suspect that fails alone gets a strike, but at most one between two successes of other
-    messages. An outage of the embedder therefore causes at most one strike.
+    Messages of a failed batch are suspected poison messages. Suspected messages are retried one at a time after all
+    other messages, those with the fewest failures first. A suspected message that fails alone gets a strike, but at
+    most one between two successes of other messages. An outage of the embedder therefore causes at most one strike.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class PoisonMessageTracker:
         return item in self._records
 
     def count_failures(self, item: PendingMessage) -> int:
-        """Return the number of times that a suspect failed alone; 0 for other messages."""
+        """Return how often the embedder has failed on this message alone; 0 unless the message is suspected."""
         return self._records[item].failures_alone if item in self._records else 0
 
     def record_failure(self, items: Sequence[PendingMessage]) -> PendingMessage | None:

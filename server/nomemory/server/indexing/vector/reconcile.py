@@ -38,7 +38,7 @@ class ReconciliationReport:
     orphans: int = 0
 
     def add(self, differences: PointDifferences, stored: StoredPoints) -> ReconciliationReport:
-        """Return the report with the differences of more users added."""
+        """Return this report with the differences of more users added."""
         return ReconciliationReport(
             self.messages + differences.messages,
             self.points + sum(points.total() for points in stored.by_user),
@@ -65,7 +65,7 @@ class Reconciliation:
     """Compares the points of all users with the log. If a sampled vector is damaged, all vectors are checked.
 
     Attributes:
-        until: messages after this position are left out.
+        until: message versions after this position are not compared.
         on_mismatch: called with batches of mismatched messages.
         on_orphans: called with batches of orphans.
     """
@@ -112,7 +112,7 @@ class Reconciliation:
         return report.add(differences, stored)
 
     async def _compare(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, PointDifferences]:
-        """Compare users twice and keep the differences of both runs, because the index may change meanwhile."""
+        """Compare users twice and keep only differences found both times, because the index may change meanwhile."""
         stored, first = await self._compare_once(users, with_vectors=with_vectors)
         if not first.mismatched and not first.orphans:
             return stored, first

@@ -12,7 +12,8 @@ _PHRASE_END = re.compile(r"[，、,：:]|\s+")
 def split_text(text: str, max_chars: int, max_parts: int) -> list[str]:
     """Split a text into at most `max_parts` parts of at most `max_chars` characters, preferably at sentence ends.
 
-    The parts have about equal lengths, and cover the text in order except white space and the text after the last part.
+    The parts are about equally long and in the order of the text. White space at the ends of parts and text beyond the
+    last part are dropped.
     """
     parts: list[str] = []
     for part in _split_at_boundaries(text, max_chars):
@@ -32,7 +33,7 @@ def _split_at_boundaries(text: str, max_chars: int) -> Iterator[str]:
 
 
 def _find_part_end(text: str, start: int, max_chars: int) -> int:
-    """Return the end of a part: the boundary that is nearest to an equal share of the remaining text."""
+    """Return the end of the next part: the sentence or phrase end nearest to an equal division of the rest."""
     left = len(text) - start
     if left <= max_chars:
         return len(text)

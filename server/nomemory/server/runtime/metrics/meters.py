@@ -28,7 +28,7 @@ class Meters:
         self._counters.setdefault(family, Counter())[labels] += by
 
     def observe(self, family: MetricFamily, value: float, *labels: str) -> None:
-        """Add a value to a histogram with the given label values."""
+        """Record a value in the histogram of a family that has the given label values."""
         histogram = self._histograms.get((family, labels))
         if histogram is None:
             histogram = self._histograms[family, labels] = Histogram(family.bounds)

@@ -26,7 +26,7 @@ OnNotification = Callable[[Any], None]
 
 
 class PipeClosedError(Exception):
-    """The worker exited. The connection was closed. The worker may or may not have executed the pending calls."""
+    """The worker exited or the connection was closed; pending calls may or may not have been executed."""
 
 
 class CallFailedError(Exception):

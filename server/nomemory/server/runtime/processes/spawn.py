@@ -28,7 +28,7 @@ class ProcessLaunch:
         arguments: further arguments.
         environment: additional environment variables. Workers do not inherit the variables of settings, because these
             may contain secrets, and other processes of the same user can read the environment of a worker.
-        logs: whether the worker inherits stderr even if the server does not log to stderr.
+        logs: whether the worker writes log records; if not, its stderr is discarded unless it is redirected anyway.
     """
 
     module: str

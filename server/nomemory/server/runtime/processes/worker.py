@@ -56,7 +56,7 @@ class Worker:
         await self._ensure_started()
 
     async def call(self, request: object) -> Any:  # noqa: ANN401 - the type depends on the worker
-        """Call the worker, start it if necessary, and return the result.
+        """Send a request to the worker, which is started if necessary, and return the result.
 
         Raises:
             WorkerError: the worker returned no result; the subclass tells why.

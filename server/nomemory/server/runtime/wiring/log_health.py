@@ -62,7 +62,7 @@ async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set
 
 
 async def _find_query_failure(log: LogReader, timeout_s: float) -> str:
-    """Query the log. Query the log, and return the reason if the query fails, or an empty string."""
+    """Query the log, and return the reason if the query fails, otherwise an empty string."""
     query = asyncio.ensure_future(log.read_sequence())
     try:
         answered, _ = await asyncio.wait({query}, timeout=timeout_s)

@@ -42,7 +42,7 @@ class LogStore(Protocol):
         """
 
     def begin_epoch(self) -> LogPosition:
-        """Start a new epoch of the log, which is created if it does not exist.
+        """Start a new epoch of the log; the log is created if it does not exist.
 
         While this method runs, no server may use the log.
 
@@ -68,7 +68,7 @@ class LogStore(Protocol):
 
         Args:
             damage_registry: records the damaged messages that reads find; None disables recording.
-            stack: the exit stack that closes the log. Close `threads` first.
+            stack: the exit stack that closes the log; `threads` must be closed before.
             threads: the thread pool for long SQLite statements; None creates a thread for them.
         """
 

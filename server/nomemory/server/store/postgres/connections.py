@@ -45,7 +45,10 @@ LONG_TIMEOUT_S: Final = 86_400.0
 
 
 class SequenceBehindError(OSError):
-    """The sequence `log_sequence` is behind the log, because a copy of the database lacks the state of sequences."""
+    """The database sequence `log_sequence` is behind the sequences in the message log.
+
+    This happens in a copy of the database that was made without the state of sequences.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class PostgresLogErasure:
         self._seen_at = time.monotonic()
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the last removal that this server has not erased, and whether there are at least `many`."""
+        """Return the last removal that this server has not erased, and whether at least `many` are pending."""
         if time.monotonic() - self._seen_at >= _SEEN_INTERVAL_S:
             self._seen_at = time.monotonic()
             await self._fetch_rows(_SET_SEEN, self._follower)
@@ -105,7 +105,7 @@ class PostgresLogErasure:
                 return await connection.fetchval(number_placeholders(_NEXT_BUCKET), erased_by_all) is not None
 
     async def _record_erased_position(self, connection: Connection, until: FeedPosition) -> FeedPosition:
-        """Record the position up to which this server has erased messages; return that of all servers."""
+        """Record the position up to which this server has erased messages; return the minimum of all servers."""
         erased_by_all = until
         for name, wiped in await connection.fetch(_SELECT_WIPED):
             position = FeedPosition(tuple(wiped))
@@ -120,7 +120,10 @@ class PostgresLogErasure:
         return False
 
     async def wipe_pages(self, after: int, limit: int) -> int | None:  # noqa: ARG002 - as above
-        """Vacuum the tables of the log, instead of single pages, as far as the database role may do so."""
+        """Vacuum the tables of the log, and return None.
+
+        The arguments are ignored. PostgreSQL skips tables that the database role may not vacuum.
+        """
         with translate_errors("written"):
             async with self._pool.connection() as connection:
                 await connection.execute("SET statement_timeout = 0")

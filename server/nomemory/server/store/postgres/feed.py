@@ -180,7 +180,7 @@ class PostgresChangeFeed:
     def read_change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
     ) -> ChangeBatch:
-        """Return the next changes after one position and up to another; each bucket has an equal share of `limit`."""
+        """Return the changes after `after` and up to `until`; each bucket has an equal share of `limit`."""
         ranges = {
             bucket: (after.get_sequence(bucket), until.get_sequence(bucket))
             for bucket in range(BUCKETS)

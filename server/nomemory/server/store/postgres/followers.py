@@ -47,8 +47,8 @@ async def register_follower(
 ) -> None:
     """Register this server in the table `followers`, so that removals are kept until its indexes have applied them.
 
-    `record` is the checkpoint in the data directory. A server without local indexes is not lasting, and can register
-    again at any time.
+    `record` is the checkpoint in the data directory. `is_lasting` is false for a server without local indexes, which
+    can register again at any time.
 
     Raises:
         LogUnusableError: the database is unavailable, or the registration of the server was deleted.

@@ -111,7 +111,7 @@ class PostgresTransaction:
         return removed
 
     async def delete_up_to(self, sequences: Mapping[Key, int]) -> int:
-        """Delete messages whose version is not later than a sequence, and return their number.
+        """Delete the messages whose stored version has at most the given sequence, and return their number.
 
         The register of erasures is not changed.
         """
@@ -210,7 +210,7 @@ class PostgresTransaction:
 
 
 def encode_id_number(number: int) -> bytes:
-    """Encode an id number for the table `buckets`, where 0 is an empty value."""
+    """Encode an id number for the table `buckets`; 0 becomes an empty byte string."""
     return number.to_bytes(NUMBER_BYTES, "big") if number else b""
 
 

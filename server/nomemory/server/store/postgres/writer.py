@@ -68,7 +68,7 @@ class PartitionCommitter:
             self._connection.terminate()
 
     async def _commit_queued(self) -> None:
-        """Commit until the queue is empty, without jobs whose calls were cancelled."""
+        """Commit queued jobs until the queue is empty; skip jobs whose calls were cancelled."""
         while taken := self._take(_GROUP_MAX):
             try:
                 for group in group_jobs(job for job in taken if job.done.set_running_or_notify_cancel()):

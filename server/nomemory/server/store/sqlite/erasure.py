@@ -36,7 +36,7 @@ class SqliteLogErasure:
     """Erases deleted messages from a SQLite log (`ErasableLog`).
 
     The erasure runs in the writer's thread between commits, and has its own file descriptor. Closing the descriptor
-    releases the POSIX locks of all connections of this process, so they must be closed first.
+    releases the POSIX locks of all connections of this process, so the connections must be closed first.
 
     Args:
         max_vacuum_bytes: files up to this size are rewritten with VACUUM.
@@ -49,7 +49,7 @@ class SqliteLogErasure:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the last pending removal and whether at least `many` are pending; None if none are."""
+        """Return the last pending removal and whether at least `many` are pending; None if no removal is pending."""
         return await self._writer.run_between_commits(partial(_read_removals, many=many))
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:

@@ -73,7 +73,7 @@ class SqliteChangeFeed:
     def read_change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
     ) -> ChangeBatch:
-        """Return the next changes after one position and up to another.
+        """Return the changes after the position `after` and up to `until`, without the messages.
 
         A removal that is committed between the two queries of the method is returned by a later call.
         """

@@ -275,7 +275,7 @@ class SqliteLogReader:
     def _build_metadata_source(self, user_id: str, message_filter: Filter) -> tuple[str, list[Clause]]:
         """Return the FROM clause and the conditions that select messages by the metadata of a filter.
 
-        The query reads the rarest metadata entry first, unless the filter has a conversation, which selects fewer
+        The query reads the rarest metadata entry first, unless the filter names a conversation, which selects fewer
         messages.
         """
         if not message_filter.metadata:

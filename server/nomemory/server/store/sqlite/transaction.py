@@ -126,7 +126,7 @@ class TransactionStep:
         return removed
 
     def delete_up_to(self, sequences: Mapping[Key, int]) -> int:
-        """Delete messages whose version is not later than a sequence, and return their number.
+        """Delete the messages whose stored version has at most the given sequence, and return their number.
 
         The register of erasures is not changed.
         """
