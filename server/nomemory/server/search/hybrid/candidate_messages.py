@@ -64,7 +64,7 @@ class _TermsKey(NamedTuple):
 class Timeline:
     """The candidate messages of one user, ordered by `(ts, message_id)`.
 
-    Every array has one element per message, unless stated otherwise.
+    Every array has one element per message, unless its description states another shape.
     """
 
     logged: Sequence[LoggedMessage]

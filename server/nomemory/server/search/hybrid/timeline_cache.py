@@ -41,7 +41,7 @@ class TimelineCache:
 
     @property
     def memory_bytes(self) -> int:
-        """The estimated memory of all cached timelines, in bytes."""
+        """The estimated memory of all cached messages, in bytes."""
         return int(self._entries.currsize)
 
     async def get(

@@ -49,7 +49,8 @@ class LexicalSearch:
         ranking: the result of `LexicalIndex.freeze` at the first page. Versions after `ranking.applied` do not match.
         filter: an additional condition on the messages.
         start: the position at which the page starts; None for the first page.
-        limit: the number of hits to return. There are more hits if the last hits tie, and fewer at the end.
+        limit: the number of hits to return. More hits are returned if the last hits tie, and fewer at the end of the
+            listing.
     """
 
     user_id: str
@@ -139,7 +140,7 @@ class LexicalIndex(Protocol):
     async def postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> list[Posting]:
-        """Return the posting of each term; without sequence numbers for terms in more than `max_sequences` messages.
+        """Return the posting of each term; omit the sequence numbers of terms in more than `max_sequences` messages.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.

@@ -92,7 +92,7 @@ class TermLookup:
         self._messages = messages
 
     def postings(self, terms: Sequence[str], max_sequences: int) -> dict[str, TimedPosting]:
-        """Return the posting of each term; without sequence numbers for terms in more than `max_sequences` messages."""
+        """Return the posting of each term; omit the sequence numbers of terms in more than `max_sequences` messages."""
         frequencies = {term: self._searcher.doc_freq(TERMS, term) for term in terms}  # including other users
         rare = {term: frequency for term, frequency in frequencies.items() if frequency <= _RARE}
         common = [term for term in terms if term not in rare]

@@ -28,7 +28,7 @@ def find_ranked_hits(
 
     The scores of `query` must be the sums of the matching weights. If `uses_class_weight`, a score is multiplied by the
     weight of the message class. `matches_max` is an upper bound for the number of matches. `limit` must be at least 1;
-    there are more hits if the last hits tie.
+    more hits are returned if the last hits tie.
     """
     matches = searcher.search(query, limit=max(matches_max, 1), count=False).hits
     addresses = [address for _, address in matches]

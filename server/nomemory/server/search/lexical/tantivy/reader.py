@@ -207,7 +207,7 @@ class TantivyLexicalIndex:
     async def postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> list[Posting]:
-        """Return the posting of each term; without sequence numbers for terms in more than `max_sequences` messages."""
+        """Return the posting of each term; omit the sequence numbers of terms in more than `max_sequences` messages."""
         without_end = replace(message_filter, until_us=None)
         with _translate_errors():
             cached = await self._timed_postings(user_id, terms, without_end, max_sequences)

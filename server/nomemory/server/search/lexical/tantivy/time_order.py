@@ -25,7 +25,7 @@ def find_newest_hits(
 ) -> list[LexicalHit]:
     """Return the newest matches from a position, as specified by `LexicalIndex.search`.
 
-    `score` is the score of every match. `limit` must be at least 1; there are more hits if the last hits tie.
+    `score` is the score of every match. `limit` must be at least 1; more hits are returned if the last hits tie.
     """
     if start and start.score < score:
         return []

@@ -20,7 +20,8 @@ from nomemory.server.search.semantic.edge.shard_directory import ShardDirectory
 class EdgeWorker:
     """Handles requests until the pipe is closed.
 
-    All received searches run together and before other calls. The other calls run in order.
+    Searches that have been received run together, before any other waiting call. The other calls run in the order in
+    which they were received.
     """
 
     def __init__(self, pipe: WorkerPipe, shard: Shard) -> None:
