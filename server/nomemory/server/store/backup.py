@@ -191,7 +191,7 @@ def _write_backup(directory: DataDirectory, part: Path) -> BackupManifest:
 
 
 def _copy_log(source: Path, target: Path) -> int:
-    """Copy a consistent snapshot of a log, and return its number of messages."""
+    """Copy a consistent snapshot of a log, and return the number of messages in the snapshot."""
     uri = f"{source.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as log, closing(sqlite3.connect(target)) as copy:

@@ -43,7 +43,7 @@ class Change(NamedTuple):
 
     Attributes:
         stored: the current version of the message; None for a removal or a damaged message.
-        removed_sequence: the sequence of the deleted or replaced version; None if the change removed none.
+        removed_sequence: the sequence of the deleted or replaced version; None if the change removed no version.
     """
 
     sequence: int
@@ -107,7 +107,7 @@ class ChangeFeed(Protocol):
         """
 
     def read_versions(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return messages of any users by sequence; removed versions are left out."""
+        """Return the versions with the given sequences, of any users, by sequence; removed versions are left out."""
 
     def find_deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
         """Return the versions with the specified sequences that are no longer in the log."""

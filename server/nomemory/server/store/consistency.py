@@ -73,7 +73,7 @@ the indexes."""
 
 
 def ensure_no_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> None:
-    """Raise if the log of a data directory, whose position `position` returns, has lost changes.
+    """Raise if the log of a data directory has lost changes; `position` returns the position of the log.
 
     Raises:
         LogLostError: the log has lost changes.
@@ -104,7 +104,7 @@ def _read_followers(directory: DataDirectory, log: LogPosition | None) -> Iterat
 
 
 def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]) -> LogPosition:
-    """Start a new epoch of the log with `begin_epoch`, and record its position in the data directory.
+    """Start a new epoch with `begin_epoch`, and record the new position of the log in the data directory.
 
     The indexes are rebuilt at the next start.
 

@@ -1,8 +1,8 @@
 """Erase deleted, replaced and expired messages from the files of the log and the indexes.
 
 The table of removals in the log lists the messages to erase. A removal is deleted only after every index has erased its
-message, so an interrupted erasure is repeated. If an index cannot erase now, the other files are erased anyway; the
-removals stay, and the erasure is retried.
+message, so an interrupted erasure is repeated. While an index cannot erase its copies, the messages are erased from the
+other files only; the removals stay in the log, and the erasure is retried.
 """
 
 from __future__ import annotations

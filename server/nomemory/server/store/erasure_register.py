@@ -122,8 +122,8 @@ doctor --accept-loss`, then apply the register again"""
 def find_last_affected_sequence(erasure: ErasureEntry, epochs: Sequence[EpochStart], latest: int) -> int:
     """Return the sequence up to which an erasure affects the messages of a log.
 
-    An erasure in an epoch of this log affects messages up to the sequence of the erasure, or up to the last sequence of
-    that epoch if it is smaller. An erasure in an unknown epoch was made in a log that a restored backup has replaced,
+    An erasure in an epoch of this log affects messages up to the sequence of the erasure or the last sequence of that
+    epoch, whichever is smaller. An erasure in an unknown epoch was made in a log that a restored backup has replaced,
     and affects all messages from before the replacement. The epochs are ordered, oldest first; `latest` is the latest
     sequence of the log.
 

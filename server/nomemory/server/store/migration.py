@@ -239,7 +239,7 @@ class _Migration:
         )
 
     def _mark_migrated(self) -> None:
-        """Mark the file as migrated, delete its lexical index, and convert the backlog of the vector index."""
+        """Mark the SQLite log as migrated, delete its lexical index, and convert the backlog of the vector index."""
         put_meta(self.source, MIGRATED_TO, self.destination)
         shutil.rmtree(self.directory.lexical_index, ignore_errors=True)
         split_backlogs_into_buckets(self.directory.vector_collections)

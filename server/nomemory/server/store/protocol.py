@@ -50,13 +50,13 @@ class LogReader(Protocol):
         """Return the sequence of the latest change to a user's messages; 0 if there was none."""
 
     async def count_users_and_messages(self, user_id: str | None, prefix: str = "") -> LogCounts:
-        """Count messages and users, and return the latest sequence of these users.
+        """Count messages and users, and return the sequence of the latest change to these users' messages.
 
         Without a `user_id`, all users whose ids begin with the ASCII `prefix` are counted.
         """
 
     async def count_pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
-        """Count the messages after a position.
+        """Count the messages whose sequence is after a position of the change feed.
 
         Without a `user_id`, the messages of all users whose ids begin with the ASCII `prefix` are counted.
         """
@@ -64,7 +64,7 @@ class LogReader(Protocol):
     async def read_page(
         self, user_id: str, message_filter: Filter, *, before: MessagePosition | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
-        """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
+        """Return up to `limit` versions with `sequence <= pinned` that precede `before` in time order, newest first."""
 
     async def read_encoded_page(
         self,
@@ -76,9 +76,10 @@ class LogReader(Protocol):
         limit: int,
         oldest_first: bool = False,
     ) -> list[bytes]:
-        """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, strictly after a position.
+        """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, that follow `after` in the page's order.
 
-        An encoded page costs half as much as a page of `LoggedMessage`s.
+        The newest message comes first unless `oldest_first` is set. An encoded page costs half as much as a page of
+        `LoggedMessage`s.
         """
 
     async def read_first_encoded_page(
@@ -102,7 +103,7 @@ class LogReader(Protocol):
         """Return messages of a user by id; unknown ids are left out."""
 
     async def read_versions(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return messages by sequence; removed versions and versions of other users are left out."""
+        """Return the user's versions with the given sequences, by sequence; removed versions are left out."""
 
     async def read_neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
         """Return up to `before` messages before and up to `after` messages after each anchor, all of one user."""

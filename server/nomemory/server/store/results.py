@@ -60,7 +60,7 @@ class ErasureReceipt:
 
 @dataclass(frozen=True, slots=True)
 class PendingRemovals:
-    """A summary of the pending removals: the position of the last one, and whether there are many."""
+    """The position of the last pending removal, and whether at least the requested number is pending."""
 
     until: FeedPosition
     are_many: bool

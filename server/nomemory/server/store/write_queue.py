@@ -121,7 +121,7 @@ class PlannedJob(WriteJob[Receipt]):
     request_id: str = ""
 
     def plan(self, plan: CommitPlan) -> None:
-        """Add the changes of the job to a commit plan, and keep the result or the fault."""
+        """Add the changes of the job to a commit plan, and store the receipt or the fault in `result`."""
         try:
             self.result = self.work(plan)
         except Fault as fault:

@@ -20,7 +20,7 @@ class DesiredPoints:
         message: the current version of the message; None if the message was deleted.
         sequence: the sequence of the current version.
         is_new: whether the index has no points of the message yet.
-        texts: the texts to embed; empty if there are other vectors.
+        texts: the texts to embed; empty if `caller_vector` or `stored` has the vectors.
         caller_vector: the normalized vector that the caller stored with the message.
         stored: vectors of the texts that are already in the index.
     """
@@ -57,7 +57,10 @@ class DesiredPoints:
 
 
 def normalize_caller_vector(vector: Vector | None, dimension: int) -> Vector | None:
-    """Normalize a caller's vector to length one; return None if there is no vector or it cannot be used."""
+    """Normalize a caller's vector to length one.
+
+    Return None if there is no vector, or if it is zero, not finite, or of another dimension than `dimension`.
+    """
     try:
         return l2_normalize(vector, dimension) if vector else None
     except UnusableVectorError:

@@ -88,7 +88,7 @@ def trace_embedder(embedder: Embedder, settings: Settings) -> Embedder:
 
 
 def trace_search(search: _Component, method: str, settings: Settings) -> _Component:
-    """Return a search that creates a span for each call of `method`, whose result must have `items`."""
+    """Return a search that creates a span for each call of `method`, whose result must have the attribute `items`."""
     attributes: dict[str, AttributeValue] = {OPERATION: "search_memory", "nomemory.search": type(search).__name__}
     traced = _wrap_in_span(getattr(search, method), "search_memory", attributes, _annotate_search)
     return _trace_component(search, {method: traced}, settings)

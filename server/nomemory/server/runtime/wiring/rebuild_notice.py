@@ -12,7 +12,7 @@ _log = get_logger("server")
 
 
 def log_rebuild_notice(index: str, *, was_discarded: bool) -> str:
-    """Log a warning and return a notice for the index status if an index was discarded, else an empty string."""
+    """Log a warning about a discarded index, and return a notice for the index status; empty if not discarded."""
     if not was_discarded:
         return ""
     _log.warning("rebuilding an index that belongs to another message log or is ahead of this one", index=index)

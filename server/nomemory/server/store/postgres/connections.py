@@ -136,7 +136,7 @@ class ConnectionPool:
 
 @contextmanager
 def translate_errors(operation: str) -> Iterator[None]:
-    """Translate database errors into faults; `operation` is a participle, such as "read" or "written".
+    """Translate database errors into faults; `operation` is "read" or "written".
 
     Raises:
         Fault: STORAGE_UNAVAILABLE, with a retry delay.
@@ -159,4 +159,4 @@ def make_storage_fault(error: BaseException, operation: str) -> Fault:
 
 
 async def _skip_reset(_connection: object) -> None:
-    """Skip resetting a released connection: sessions are never changed, and a reset costs a round trip."""
+    """Skip resetting a released connection, because its settings never change and a reset costs a round trip."""

@@ -214,7 +214,7 @@ class PostgresChangeFeed:
         return list(map(StoredVersion._make, rows))
 
     def read_versions(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return messages of any users by sequence; removed and damaged versions are left out."""
+        """Return the undamaged versions with the given sequences, by sequence; removed versions are left out."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ANY_BUCKET} AND sequence = ANY(?)"  # noqa: S608 - ours
         sound, _ = self._damage_registry.split_damaged_messages(self._connection.fetch(statement, list(sequences)))
         return {message.sequence: message for message in sound}

@@ -127,7 +127,7 @@ class PostgresLogReader:
         return replace(counts, sequence=int(log_sequence)) if all_users else counts
 
     async def count_pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
-        """Count the messages after a position, of one user or of all users whose ids begin with a prefix."""
+        """Count the messages after a feed position, of one user or of all users whose ids begin with a prefix."""
         buckets = range(BUCKETS) if user_id is None else [compute_bucket(user_id)]
         users = build_users_clause(user_id, prefix)
         statement = _PENDING.format(users=users.condition)
@@ -138,7 +138,7 @@ class PostgresLogReader:
     async def read_page(
         self, user_id: str, message_filter: Filter, *, before: MessagePosition | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
-        """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
+        """Return up to `limit` versions with `sequence <= pinned` that precede `before` in time order, newest first."""
         clauses, order = _build_page_clauses(user_id, message_filter, before, limit, oldest_first=False)
         return await self._rows.read_messages(user_id, [*clauses, _build_pin_clause(pinned)], order)
 
@@ -152,7 +152,7 @@ class PostgresLogReader:
         limit: int,
         oldest_first: bool = False,
     ) -> list[bytes]:
-        """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, strictly after a position."""
+        """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, that follow `after` in the page's order."""
         clauses, order = _build_page_clauses(user_id, message_filter, after, limit, oldest_first=oldest_first)
         return await self._rows.read_encoded_messages(user_id, [*clauses, _build_pin_clause(pinned)], order)
 
@@ -200,7 +200,7 @@ class PostgresLogReader:
         return {message.message_id: message for message in messages}
 
     async def read_versions(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return messages by sequence; removed versions and versions of other users are left out."""
+        """Return the user's versions with the given sequences, by sequence; removed versions are left out."""
         messages = await self._rows.read_messages(
             user_id, [build_user_clause(user_id), Clause("sequence = ANY(?)", (list(sequences),))]
         )

@@ -69,7 +69,7 @@ class PostgresTransaction:
         await self._connection.execute(statements.BEGIN)
 
     async def plan_jobs(self, jobs: Sequence[AnyPlannedJob]) -> None:
-        """Plan jobs after looking up the existing messages of all of them."""
+        """Look up the stored messages that the jobs concern, then plan the jobs."""
         keys = [key for job in jobs for key in job.keys]
         await self._lock_buckets((user_id for user_id, _ in keys), 2 * len(keys))  # 2: the new and the replaced version
         if requests := collect_request_keys(jobs):

@@ -33,7 +33,7 @@ class PartitionCommitter:
     """Commits the queued jobs of one partition in order. An instance belongs to one event loop.
 
     Args:
-        take: removes and returns up to a number of jobs of the partition.
+        take: removes up to the given number of jobs from the partition's queue and returns them.
         announce: called after each commit that changed messages.
         extract_tokens: returns the lexical columns of a message.
     """

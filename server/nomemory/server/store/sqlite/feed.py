@@ -102,7 +102,7 @@ class SqliteChangeFeed:
         return list(map(StoredVersion._make, self._rows.connection.execute(statement, (user_id, until))))
 
     def read_versions(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return messages of any users by sequence; removed and damaged versions are left out."""
+        """Return the undamaged versions with the given sequences, by sequence; removed versions are left out."""
         sound, _ = self._rows.split_damaged_messages(
             "seq IN (SELECT value FROM json_each(?))", (orjson.dumps(list(sequences)),)
         )

@@ -122,7 +122,7 @@ class SqliteLogReader:
         return replace(counts, sequence=self._rows.read_sequence()) if all_users else counts
 
     async def count_pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
-        """Count the messages after a position, of one user or of all users whose ids begin with a prefix."""
+        """Count the messages after a feed position, of one user or of all users whose ids begin with a prefix."""
         condition, values = build_users_condition(user_id, prefix)
         rows = self._rows.fetch(
             f"SELECT count(*) FROM messages INDEXED BY messages_by_seq WHERE seq > ? AND {condition}",  # noqa: S608 - ours
@@ -133,7 +133,7 @@ class SqliteLogReader:
     async def read_page(
         self, user_id: str, message_filter: Filter, *, before: MessagePosition | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
-        """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
+        """Return up to `limit` versions with `sequence <= pinned` that precede `before` in time order, newest first."""
         page = self._fetch_page(user_id, message_filter, before, pinned, limit, oldest_first=False)
         return await self._run(
             lambda rows: rows.read_messages(user_id, page.where, page.values, source=page.source), is_long=page.is_long
@@ -149,7 +149,7 @@ class SqliteLogReader:
         limit: int,
         oldest_first: bool = False,
     ) -> list[bytes]:
-        """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, strictly after a position."""
+        """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, that follow `after` in the page's order."""
         page = self._fetch_page(user_id, message_filter, after, pinned, limit, oldest_first=oldest_first)
         return await self._run(
             lambda rows: rows.read_encoded_messages(user_id, page.where, page.values, source=page.source),
@@ -197,7 +197,7 @@ class SqliteLogReader:
         return self._rows.read_messages_by_ids(user_id, message_ids)
 
     async def read_versions(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return messages by sequence; removed versions and versions of other users are left out."""
+        """Return the user's versions with the given sequences, by sequence; removed versions are left out."""
         where = "seq IN (SELECT value FROM json_each(?)) AND +user_id=?"
         values = (orjson.dumps(list(sequences)), user_id)
         messages = await self._run(

@@ -85,7 +85,7 @@ class TransactionStep:
         self._plan.begin({_BUCKET: initial}, count(initial.sequence + 1))
 
     def plan_jobs(self, jobs: Sequence[AnyPlannedJob]) -> None:
-        """Plan jobs after looking up the existing messages of all of them."""
+        """Look up the stored messages that the jobs concern, then plan the jobs."""
         for request in collect_request_keys(jobs):
             for first, size in self._connection.execute(_SELECT_REQUEST, request):
                 self._plan.add_request(request, StoredRequest(int.from_bytes(first, "big"), size))
