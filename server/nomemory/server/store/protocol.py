@@ -76,7 +76,7 @@ class LogReader(Protocol):
         limit: int,
         oldest_first: bool = False,
     ) -> list[bytes]:
-        """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, that follow `after` in the page's order.
+        """Return up to `limit` encoded ChatMessages with `sequence <= pinned` that follow the position `after`.
 
         The newest message comes first unless `oldest_first` is set. An encoded page costs half as much as a page of
         `LoggedMessage`s.

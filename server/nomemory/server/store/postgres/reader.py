@@ -152,7 +152,7 @@ class PostgresLogReader:
         limit: int,
         oldest_first: bool = False,
     ) -> list[bytes]:
-        """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, that follow `after` in the page's order."""
+        """Return up to `limit` encoded ChatMessages with `sequence <= pinned` that follow the position `after`."""
         clauses, order = _build_page_clauses(user_id, message_filter, after, limit, oldest_first=oldest_first)
         return await self._rows.read_encoded_messages(user_id, [*clauses, _build_pin_clause(pinned)], order)
 

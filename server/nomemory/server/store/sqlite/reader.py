@@ -149,7 +149,7 @@ class SqliteLogReader:
         limit: int,
         oldest_first: bool = False,
     ) -> list[bytes]:
-        """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, that follow `after` in the page's order."""
+        """Return up to `limit` encoded ChatMessages with `sequence <= pinned` that follow the position `after`."""
         page = self._fetch_page(user_id, message_filter, after, pinned, limit, oldest_first=oldest_first)
         return await self._run(
             lambda rows: rows.read_encoded_messages(user_id, page.where, page.values, source=page.source),
