@@ -123,7 +123,7 @@ class CommitPlan:
         self.remove_versions(expired)
 
     def find_assigned_keys(self, request_id: str, keys: Iterable[Key]) -> set[Key]:
-        """Return the keys that messages without ids got when the request was first processed; empty if it is new."""
+        """Return the keys that id-less messages got when this request was first processed; empty for a new request."""
         digest, assigned = digest_request_id(request_id), set[Key]()
         for index, (user_id, message_id) in enumerate(keys):
             request = self._known_requests.get((user_id, digest))

@@ -102,7 +102,7 @@ class BacklogFeed:
         self.backlog.start_over()
 
     def read_progress(self, hot_users: Sequence[str]) -> IndexProgress:
-        """Return the checkpoint, the later checkpoints of hot users, and the dead letters.
+        """Return the checkpoint, the later checkpoints of recently queried users, and the dead letters.
 
         The dead letters are None, for unchanged, if the previous result had none and none were added since.
         """

@@ -160,7 +160,7 @@ class PostgresLeaderLock:
                 await self._connection.execute(number_placeholders(_DELETE_USERS), self._collection)
 
     async def listen(self, on_query: Callable[[str], None]) -> None:
-        """Call `on_query` with each lagging user who is queried at any server, until the lock is lost."""
+        """Call `on_query` with each user who is queried at any server while the index lags, until the lock is lost."""
         with translate_errors("read"):
             await self._connection.add_listener(
                 QUERIED_CHANNEL, lambda *arguments: self._on_notification(on_query, str(arguments[-1]))
