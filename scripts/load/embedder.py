@@ -15,7 +15,7 @@ from load.server_process import ServerProcess
 from load.usage import measure_cpu_s
 
 from nomemory.server.embedding.local import cache_directory
-from nomemory.server.embedding.local_model import ModelResources, TextModel, package_model
+from nomemory.server.embedding.local_model import ModelResources, TextKind, TextModel, package_model
 from nomemory.server.embedding.local_worker import load_text_model
 from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
@@ -71,7 +71,9 @@ def measure_embedder(data: Path) -> dict[str, float]:
             busy_s = max(measure_cpu_s([pid]) - before[pid] for pid in embedders)
     finally:
         server.stop()
-    speed = _measure_model(load_text_model(package_model(cache_directory()).arguments, ModelResources()))
+    arguments = package_model(cache_directory()).arguments
+    models = {kind: load_text_model(arguments, kind, ModelResources()) for kind in TextKind}
+    speed = _measure_models(models[TextKind.QUERY], models[TextKind.DOCUMENT])
     return {"busy": round(busy_s / seconds, 3), "messages_per_s": round(left / seconds, 1), **asdict(speed)}
 
 
@@ -114,11 +116,11 @@ class _ModelSpeed:
     query_cpu_ms: float
 
 
-def _measure_model(model: TextModel) -> _ModelSpeed:
-    """Measure the speed of a model in this process, after one warm-up call."""
+def _measure_models(queries: TextModel, documents: TextModel) -> _ModelSpeed:
+    """Measure the speed of the models of queries and documents in this process, after one warm-up call each."""
     texts = _TEXTS * _REPETITIONS
-    batch_s = _measure_cpu_s(lambda: model.encode(texts, is_query=False))
-    query_s = _measure_cpu_s(lambda: model.encode([_QUERY], is_query=True))
+    batch_s = _measure_cpu_s(lambda: documents.encode(texts))
+    query_s = _measure_cpu_s(lambda: queries.encode([_QUERY]))
     return _ModelSpeed(round(len(texts) / batch_s, 1), round(1000 * query_s, 2))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from nomemory.recall.grounding.assertions import have_sender_names
 from nomemory.recall.grounding.calibration import calibrate_sufficiency
 from nomemory.recall.grounding.citations import verify_statements
 from nomemory.recall.grounding.conclusion import verify_draft
@@ -182,9 +181,7 @@ class RecallAgent:
 
 
 def _calibrate_findings(findings: SearchFindings) -> float | None:
-    if findings.sufficiency is None:
-        return None
-    return calibrate_sufficiency(findings.sufficiency, has_sender_names=have_sender_names(findings.retrieval))
+    return None if findings.sufficiency is None else calibrate_sufficiency(findings.sufficiency)
 
 
 def _select_evidence(findings: SearchFindings, synthesis: VerifiedView, limit: int) -> Sequence[Evidence]:

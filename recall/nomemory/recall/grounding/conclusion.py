@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from nomemory.recall.grounding.assertions import determine_attribution, have_sender_names
+from nomemory.recall.grounding.assertions import determine_attribution
 from nomemory.recall.grounding.calibration import calibrate_sufficiency
 from nomemory.recall.grounding.citations import verify_statements
 from nomemory.recall.grounding.claimed_conflicts import StatementTexts, verify_conflicts
@@ -100,10 +100,7 @@ def _decide_by_rules(
     rejection: tuple[Note, ...],
 ) -> VerifiedView:
     """Detect contradictions, and decide the verdict by the estimated probability of an answer."""
-    has_sender_names = have_sender_names(findings.retrieval)
-    estimate = (
-        calibrate_sufficiency(findings.sufficiency, has_sender_names=has_sender_names) if findings.sufficiency else None
-    )
+    estimate = calibrate_sufficiency(findings.sufficiency) if findings.sufficiency else None
     may_answer = estimate is None or estimate >= thresholds.possible  # Otherwise the contradiction is irrelevant.
     unretracted = [item for item in findings.evidence if not item.message.retracted_by]
     pairs = list(find_contradictions(unretracted, findings.relations, question)) if may_answer else []

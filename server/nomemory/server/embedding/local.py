@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from nomemory.server.embedding.local_model import LocalModel
+from nomemory.server.embedding.local_model import LocalModel, TextKind
 from nomemory.server.embedding.protocol import TextRefusedError, embedder_unavailable_fault
 from nomemory.server.embedding.text_batches import split_batches
 from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalize
@@ -85,8 +85,14 @@ class LocalEmbedder:
     ) -> None:
         policy = policy or WatchPolicy()
         self.model, self.dimension, self.origin = model.name, model.dimension, model.origin
-        queries = (str(0), str(threads), str(1), *model.arguments)
-        documents = (str(_DOCUMENTS_NICENESS), str(threads), str(concurrent_batches), *model.arguments)
+        queries = (str(0), str(threads), str(1), TextKind.QUERY, *model.arguments)
+        documents = (
+            str(_DOCUMENTS_NICENESS),
+            str(threads),
+            str(concurrent_batches),
+            TextKind.DOCUMENT,
+            *model.arguments,
+        )
         self._queries = _create_worker(queries, timeout_s, "query-embedder", policy)
         self._documents = _create_worker(documents, timeout_s, "document-embedder", policy)
         self._call_chars = _CALL_CHARS * concurrent_batches
@@ -100,7 +106,7 @@ class LocalEmbedder:
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""
         try:
-            (vector,) = await self._queries.call(((text,), True))
+            (vector,) = await self._queries.call((text,))
             return l2_normalize(vector, self.dimension)
         except WorkerError as error:
             raise embedder_unavailable_fault("the embedder does not respond", "crash") from error
@@ -160,7 +166,7 @@ class LocalEmbedder:
         async with self._documents_lock:
             try:
                 await self._queries.start()  # started first, because it converts the model if necessary
-                vectors = await self._documents.call((texts, False))
+                vectors = await self._documents.call(texts)
             except (WorkerLostError, WorkerFailedError):
                 raise
             except WorkerError as error:

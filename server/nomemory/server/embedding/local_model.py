@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,13 @@ _DIGEST_SHOWN: Final = 12
 OF_PACKAGE, OF_DIRECTORY = "package", "directory"
 
 
+class TextKind(StrEnum):
+    """The kind of texts that a process embeds, because a model embeds queries and documents differently."""
+
+    QUERY = "query"
+    DOCUMENT = "document"
+
+
 class LocalModelError(Exception):
     """The configured model of the local embedder cannot be used."""
 
@@ -32,7 +40,7 @@ class LocalModelError(Exception):
 class TextModel(Protocol):
     """An embedding model that is loaded in this process."""
 
-    def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
+    def encode(self, texts: Sequence[str]) -> list[Vector]:
         """Embed texts."""
 
 

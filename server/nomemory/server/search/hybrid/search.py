@@ -388,16 +388,12 @@ def _sufficiency_features(
     cosines = None
     if model == PACKAGE_MODEL and len(semantic) == len(ranked):
         cosines = np.max([scores.cosines for scores in semantic], axis=0)[indexes]
-    background = max(semantic, key=lambda scores: scores.mean, default=None)
     has_terms = any(sentence.lexical.has_terms for sentence in ranked)
     coverage = np.max([sentence.lexical.coverage for sentence in ranked], axis=0)[indexes]
     return SufficiencyFeatures(
         match_scores=np.max([sentence.match_scores for sentence in ranked], axis=0)[indexes],
         cosines=cosines,
-        mean=background.mean if background else 0.0,
-        count=background.count if background else 0,
         coverage=coverage if has_terms else None,
-        unknown_terms=min(sentence.lexical.unknown_share for sentence in ranked),
         is_assertion=_assertion_mask(timeline, indexes),
         speaker_indexes=timeline.speaker_indexes[indexes],
         ends_with_question=timeline.ends_with_question[indexes],

@@ -1,8 +1,10 @@
 """Sufficiency: the estimated probability that the results answer the question.
 
-The estimate is a logistic regression with two groups of features:
+The estimate is a logistic regression with these features:
 
-- Topic: the similarity of the best message, and the share of the query terms that it contains.
+- The cosine of the best message. The query adapter is trained to give messages that answer a question a higher cosine
+  than messages on the same topic, so the cosine alone separates most answerable questions.
+- The share of the query terms that a message contains.
 - Person, if the question names one of several authors: whether the best messages are about that author. Most
   unanswerable questions about a person ask for something that another person said or did. The author of a message does
   not determine its subject: "I ran the race" is about its author, while "your race must have been hard" and "how was
@@ -31,9 +33,9 @@ _TEMPERATURE: Final = 0.15
 
 _INTERCEPT: Final = 0.35
 """Intercept of the topic model."""
-_COSINE: Final = 14.0
-"""Coefficient of the cosine. The cosines of the local model are close together: 0.80 is low, 0.90 is high."""
-_TYPICAL_COSINE: Final = 0.85
+_COSINE: Final = 4.0
+"""Coefficient of the cosine."""
+_TYPICAL_COSINE: Final = 0.73
 """Cosine with no effect on the estimate; used if cosines are unavailable."""
 _COVERAGE: Final = 2.2
 """Coefficient of the coverage."""
@@ -44,21 +46,13 @@ _PERSON: Final = 4.5
 _NEUTRAL_PERSON: Final = 0.13
 """Value of the person feature with no effect on the estimate."""
 
-_USER_INTERCEPT: Final = -6.34
-"""Intercept of the model that also uses the user's mean cosine."""
-_COSINE_ABOVE_MEAN: Final = 69.3
-"""Coefficient of the best cosine minus the user's mean cosine, for the local model."""
-_PRIOR_MEAN_COSINE: Final = 0.80
-"""Prior of a user's mean cosine, for the local model."""
-_PRIOR_WEIGHT: Final = 0.5
-"""Weight of the prior in messages: the variance within users divided by the variance of their means. Values from
-0.25 to 2 give similar results."""
-_MAX_COVERAGE: Final = 2.39
-"""Coefficient of the maximum coverage in that model."""
-_UNKNOWN_TERMS: Final = 1.8
-"""Coefficient, subtracted, of the share of query terms that the user's messages do not contain."""
-_TOPIC: Final = 4.07
-"""Coefficient of the estimate of the topic model."""
+_COSINE_INTERCEPT: Final = -21.8
+"""Intercept of the cosine model, for queries that the query adapter embeds."""
+_BEST_COSINE: Final = 33.4
+"""Coefficient of the best cosine in that model."""
+_SHARED_TERMS: Final = 1.4
+"""Coefficient, subtracted, of the maximum coverage in that model. Query terms without similarity mean the same topic
+without an answer."""
 
 _ABOUT_AUTHOR: Final = 1.0
 _ABOUT_BOTH: Final = 0.55
@@ -77,10 +71,7 @@ class SufficiencyFeatures:
     Attributes:
         match_scores: semantic and lexical match scores without bonuses, at most about 1.
         cosines: cosine similarities of the local model; None if another embedder or none was used.
-        mean: the mean cosine of all messages of the user.
-        count: the number of messages of the user.
         coverage: the weighted share of the query terms in each message, 0 to 1; None without query terms.
-        unknown_terms: the weighted share of the query terms that no message of the user contains, 0 to 1.
         is_assertion: whether each message is an assertion by the user or by an author with a name.
         speaker_indexes: the index of the author; -1 if unknown.
         text_of: a function that returns the text of the message at an index, without descriptions of attachments.
@@ -88,10 +79,7 @@ class SufficiencyFeatures:
 
     match_scores: Floats
     cosines: Floats | None
-    mean: float
-    count: int
     coverage: Floats | None
-    unknown_terms: float
     is_assertion: Flags
     speaker_indexes: Ints
     ends_with_question: Flags
@@ -117,35 +105,20 @@ def estimate_sufficiency(features: SufficiencyFeatures, persons: Collection[int]
     """Return the estimated probability that the messages answer the question.
 
     If the question names one of several authors, the person feature has the highest weight. For other questions, the
-    strongest feature is the difference between the best cosine and the user's mean cosine. Only cosines of the local
-    model can be compared in this way.
+    strongest feature is the best cosine. Only cosines of the local model are comparable between questions.
 
     `persons` are the indexes of the authors that the question names. `speaker_count` is the number of authors with a
     name.
     """
     if not len(features.match_scores):
         return 0.0
-    topic = _topic_probability(features, persons, speaker_count)
     if features.cosines is None or names_single_speaker(persons, speaker_count):
-        return topic
+        return _topic_probability(features, persons, speaker_count)
     asserted = features.cosines[features.is_assertion]
     best = float((asserted if len(asserted) else features.cosines).max())
-    above_mean = best - _mean_cosine(features, best)
     coverage = _TYPICAL_COVERAGE if features.coverage is None else float(features.coverage.max())
-    log_odds = (
-        _USER_INTERCEPT
-        + _COSINE_ABOVE_MEAN * above_mean
-        + _MAX_COVERAGE * coverage
-        - _UNKNOWN_TERMS * features.unknown_terms
-        + _TOPIC * topic
-    )
+    log_odds = _COSINE_INTERCEPT + _BEST_COSINE * best - _SHARED_TERMS * coverage
     return 1 / (1 + math.exp(-log_odds))
-
-
-def _mean_cosine(features: SufficiencyFeatures, best: float) -> float:
-    """Return the mean cosine of all messages except the best message, with a prior for users with few messages."""
-    total = features.count * features.mean - best
-    return (total + _PRIOR_WEIGHT * _PRIOR_MEAN_COSINE) / (features.count - 1 + _PRIOR_WEIGHT)
 
 
 def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:

@@ -27,7 +27,7 @@ class RankingWeights:
         shared: weight of the rare terms that a message shares with the best messages (relevance feedback).
     """
 
-    meaning: float = 0.65
+    meaning: float = 0.7
     neighbors: float = 0.3
     speaker: float = 0.25
     dates: float = 0.5
