@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from evaluation.metrics import (
     auc,
     balanced_accuracy,
-    draw_bootstrap_weights,
     compute_mean_interval,
-    precision,
     compute_ranking_metrics,
     compute_session_metrics,
+    draw_bootstrap_weights,
+    precision,
 )
 
 IDS = [f"m{n}" for n in range(80)]

@@ -6,7 +6,14 @@ import pytest
 
 from evaluation.labeled_file import Question
 from evaluation.labeled_set import make_off_topic_questions
-from evaluation.view import LabeledView, ViewCitations, compute_conflict_metrics, is_verdict_correct, read_view, compute_view_metrics
+from evaluation.view import (
+    LabeledView,
+    ViewCitations,
+    compute_conflict_metrics,
+    compute_view_metrics,
+    is_verdict_correct,
+    read_view,
+)
 from nomemory.v1 import recall_service_pb2 as pb
 
 

@@ -33,7 +33,9 @@ def test_differences_between_log_and_ledger_are_detected(
     stored: list[tuple[str, MessageVersion]], kinds: list[str]
 ) -> None:
     ledger = acknowledged(a=FIRST, b=OTHER, gone=None)
-    assert [finding.kind for finding in compare_with_ledger("u", stored, ledger.get_allowed_states("u"), set())] == kinds
+    assert [
+        finding.kind for finding in compare_with_ledger("u", stored, ledger.get_allowed_states("u"), set())
+    ] == kinds
 
 
 @pytest.mark.parametrize("stored", [[], [("a", FIRST)]])
