@@ -34,14 +34,14 @@ async def answered(sufficiency: float, messages: list[ChatMessage], *, speaker_m
         (TALK, True, 0.51, Verdict.SUPPORTED),
         (TALK, True, 0.49, Verdict.POSSIBLE),
         (TALK, True, 0.29, Verdict.INSUFFICIENT),
-        (TALK, False, 0.46, Verdict.SUPPORTED),
-        (TALK, False, 0.44, Verdict.POSSIBLE),
-        (UNNAMED, False, 0.6, Verdict.SUPPORTED),
-        (UNNAMED, False, 0.5, Verdict.POSSIBLE),
-        (UNNAMED, False, 0.05, Verdict.INSUFFICIENT),
+        (TALK, False, 0.51, Verdict.SUPPORTED),
+        (TALK, False, 0.49, Verdict.POSSIBLE),
+        (UNNAMED, False, 0.51, Verdict.SUPPORTED),
+        (UNNAMED, False, 0.49, Verdict.POSSIBLE),
+        (UNNAMED, False, 0.29, Verdict.INSUFFICIENT),
     ],
 )
-async def test_the_verdict_follows_the_calibrated_estimate(
+async def test_the_verdict_follows_the_estimate(
     messages: list[ChatMessage], sufficiency: float, verdict: Verdict, *, speaker_matched: bool
 ) -> None:
     assert (await answered(sufficiency, messages, speaker_matched=speaker_matched)).verdict is verdict

@@ -4,7 +4,7 @@ The estimate is a logistic regression with these features:
 
 - The cosine of the best message. The query adapter is trained to give messages that answer a question a higher cosine
   than messages on the same topic, so the cosine alone separates most answerable questions.
-- The share of the query terms that a message contains.
+- The share of the query terms that a message contains, and the share that no message contains.
 - Person, if the question names one of several authors: whether the best messages are about that author. Most
   unanswerable questions about a person ask for something that another person said or did. The author of a message does
   not determine its subject: "I ran the race" is about its author, while "your race must have been hard" and "how was
@@ -46,13 +46,15 @@ _PERSON: Final = 4.5
 _NEUTRAL_PERSON: Final = 0.13
 """Value of the person feature with no effect on the estimate."""
 
-_COSINE_INTERCEPT: Final = -21.8
+_COSINE_INTERCEPT: Final = -17.8
 """Intercept of the cosine model, for queries that the query adapter embeds."""
-_BEST_COSINE: Final = 33.4
+_BEST_COSINE: Final = 27.6
 """Coefficient of the best cosine in that model."""
-_SHARED_TERMS: Final = 1.4
+_SHARED_TERMS: Final = 0.9
 """Coefficient, subtracted, of the maximum coverage in that model. Query terms without similarity mean the same topic
 without an answer."""
+_UNKNOWN_TERMS: Final = 1.0
+"""Coefficient, subtracted, of the share of unknown query terms in that model."""
 
 _ABOUT_AUTHOR: Final = 1.0
 _ABOUT_BOTH: Final = 0.55
@@ -72,6 +74,7 @@ class SufficiencyFeatures:
         match_scores: semantic and lexical match scores without bonuses, at most about 1.
         cosines: cosine similarities of the local model; None if another embedder or none was used.
         coverage: the weighted share of the query terms in each message, 0 to 1; None without query terms.
+        unknown_terms: the IDF-weighted share of the query terms that no message of the user contains, 0 to 1.
         is_assertion: whether each message is an assertion by the user or by an author with a name.
         speaker_indexes: the index of the author; -1 if unknown.
         text_of: a function that returns the text of the message at an index, without descriptions of attachments.
@@ -80,6 +83,7 @@ class SufficiencyFeatures:
     match_scores: Floats
     cosines: Floats | None
     coverage: Floats | None
+    unknown_terms: float
     is_assertion: Flags
     speaker_indexes: Ints
     ends_with_question: Flags
@@ -117,7 +121,8 @@ def estimate_sufficiency(features: SufficiencyFeatures, persons: Collection[int]
     asserted = features.cosines[features.is_assertion]
     best = float((asserted if len(asserted) else features.cosines).max())
     coverage = _TYPICAL_COVERAGE if features.coverage is None else float(features.coverage.max())
-    log_odds = _COSINE_INTERCEPT + _BEST_COSINE * best - _SHARED_TERMS * coverage
+    log_odds = _COSINE_INTERCEPT + _BEST_COSINE * best
+    log_odds -= _SHARED_TERMS * coverage + _UNKNOWN_TERMS * features.unknown_terms
     return 1 / (1 + math.exp(-log_odds))
 
 

@@ -40,11 +40,13 @@ class TermScores:
         scores: BM25 scores, including terms in the previous and next message.
         coverage: the IDF-weighted share of the query terms in the message itself, 0 to 1.
         has_terms: whether the sentence has query terms.
+        unknown_share: the IDF-weighted share of the query terms that no message of the user contains, 0 to 1.
     """
 
     scores: Floats
     coverage: Floats
     has_terms: bool
+    unknown_share: float = 0.0
 
 
 @lru_cache(_CACHED_IDFS)
@@ -68,7 +70,10 @@ def compute_term_scores(
     `total` is the number of messages of the user. Terms of a preceding question have a higher weight, because answers
     rarely repeat the terms of the question. `term_weights` maps terms to additional weight factors.
     """
-    weight = sum(idf(item.document_frequency, total) for item in occurrences.values())
+    weight = unknown = 0.0
+    for item in occurrences.values():
+        weight += idf(item.document_frequency, total)
+        unknown += 0.0 if item.document_frequency else idf(0, total)
     present = {term: item for term, item in occurrences.items() if len(item.indexes) or term in timeline.name_terms}
     in_content, in_name = _content_matrix(timeline, present.values()), _name_matrix(timeline, present)
     frequencies = _NeighborPairs.from_timeline(timeline).add_neighbor_terms(in_content, neighbor_weight) + in_name
@@ -85,7 +90,9 @@ def compute_term_scores(
     scores = _sum_rows(timeline, _to_column(weights) * frequencies / (frequencies + _K1 * length_norm))
     content_idfs = _to_column([idf(item.document_frequency, total) for item in present.values()])
     covered = _sum_rows(timeline, content_idfs * np.maximum(in_content, in_name))
-    return TermScores(scores, covered / weight if weight else covered, bool(occurrences))
+    return TermScores(
+        scores, covered / weight if weight else covered, bool(occurrences), unknown / weight if weight else 0.0
+    )
 
 
 def _to_column(numbers: Sequence[float]) -> Floats:
