@@ -37,8 +37,8 @@ def main(file: Path) -> None:
         SystemExit: the software bill of materials does not match the CycloneDX schema.
     """
     text = render_document()
-    if JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is not None:
-        raise SystemExit("the generated document does not match the CycloneDX 1.6 schema")
+    if (error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)) is not None:
+        raise SystemExit(f"the generated document does not match the CycloneDX 1.6 schema: {error}")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     print(f"{file}: {len(find_dependency_closure())} distributions")

@@ -46,7 +46,7 @@ def test_an_unknown_name_is_told_with_the_known_ones(register: Register) -> None
 def test_a_name_registered_by_two_packages_is_refused(register: Register) -> None:
     register("one", "capital = string:capwords")
     register("two", "capital = string:capwords")
-    with pytest.raises(ExtensionError, match=r"^'capital' is registered by several packages: one, two$"):
+    with pytest.raises(ExtensionError, match=r"^'capital' is registered by several packages: one, two; uninstall all"):
         POINT.load("capital")
 
 

@@ -127,7 +127,7 @@ def bench_recall(
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
-        raise click.ClickException(f"a call failed: {error}") from None
+        raise click.ClickException(f"a call to the evaluation server failed: {error}") from None
     _print_tables(
         [table for name, by_method in results.items() if by_method for table in build_tables(name, by_method)]
     )
@@ -148,7 +148,7 @@ def _measure_with_recorded_answers(
     """Measure Recall with recorded answers; return the figures and the hashes of unanswered prompts."""
     if timeless := [question.question_id for item in sets for question in item.questions if question.now is None]:
         raise LabeledDataError(
-            [f"{item}: now: required with --prompts, because prompts contain the time" for item in timeless]
+            [f"{item}: `now` is missing; --prompts requires it, because prompts contain the time" for item in timeless]
         )
     folder.mkdir(parents=True, exist_ok=True)
     recorded = RecordedEndpoint(folder)

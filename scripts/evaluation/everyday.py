@@ -63,7 +63,7 @@ def bench_everyday() -> None:
     except (LabeledDataError, IndexingTimeoutError, ServerStartError) as error:
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
-        raise click.ClickException(f"a call failed: {error}") from None
+        raise click.ClickException(f"a call to the evaluation server failed: {error}") from None
     table = Table("question", "", "verdict", "sufficiency", "quoted", box=None)
     for item in results:
         quoted = " ".join(",".join(sorted(cited)) for cited in _cited_ids_by_statement(item.result))

@@ -95,7 +95,7 @@ def find_questions_file(messages: Path) -> Path:
     """
     path = messages.with_name(messages.name.removesuffix(_MESSAGES) + _QUESTIONS)
     if not path.is_file():
-        raise LabeledDataError([f"{messages}: {path.name} is missing in the same folder"])
+        raise LabeledDataError([f"{messages}: {path.name} is missing from the same folder"])
     return path
 
 

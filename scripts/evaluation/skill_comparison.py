@@ -56,7 +56,7 @@ Answers = Mapping[str, Sequence[Answer]]
     "folders",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     multiple=True,
-    help="With --messages: folder of skills. Can be repeated.",
+    help="With --messages: folder of skills. May be repeated.",
 )
 @json_file_option
 @target_option

@@ -148,7 +148,8 @@ class Benchmark:
             size, sample, self.result["ingest"], self.result["growth"] = pickle.loads(kept.read_bytes())  # noqa: S301 - written by this script
             if size != self._size:
                 raise SystemExit(
-                    f"{self._root}: has a corpus of another size ({size}); choose another --keep directory"
+                    f"{self._root} contains a corpus of size {size}, expected {self._size}; "
+                    "choose another --keep directory"
                 )
             return CorpusSample(sample.typical, sample.heavy)
         sample = self._write_corpus()

@@ -113,12 +113,17 @@ class AdapterTraining:
 
 @click.command(help=__doc__)
 @click.option(
-    "--data", "folders", type=click.Path(path_type=Path), multiple=True, required=True, help="Folder of sets."
+    "--data",
+    "folders",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    help="Folder of labeled sets.",
 )
-@click.option("--sets", default="", help="Names of the sets, separated by commas; by default all.")
-@click.option("--without", default="", help="User ids that are left out, for a test, separated by commas.")
-@click.option("--epochs", default=3, show_default=True, help="Passes over the questions.")
-@click.option("--out", type=click.Path(path_type=Path), default=QUERY_ADAPTER, help="File of the adapter.")
+@click.option("--sets", default="", help="Names of the sets, separated by commas. Default: all.")
+@click.option("--without", default="", help="User ids to exclude from training, separated by commas.")
+@click.option("--epochs", default=3, show_default=True, help="Number of passes over the questions.")
+@click.option("--out", type=click.Path(path_type=Path), default=QUERY_ADAPTER, help="Adapter file to write.")
 def main(folders: tuple[Path, ...], sets: str, without: str, epochs: int, out: Path) -> None:
     """Train the adapter and write it to a file."""
     random.seed(1)

@@ -125,7 +125,7 @@ def test_a_restore_applies_an_exported_register(run: Run, start: Start, backup: 
     restored = run("restore", str(backup), "--data", "new", "--erasures", str(register))
     assert restored.exit_code == 0, restored.output
     assert f"Erasures of {register}: 3 erasures; deleted 5 messages" in restored.output
-    assert "Erasures after the export of the register (" in restored.output
+    assert "The register was exported at " in restored.output
     assert "replaced after the backup is readable again" in restored.output.replace("\n", " ")
     with served(start, Path("new").absolute()) as server:
         assert {user: listed(server, user) for user in KEPT} == KEPT

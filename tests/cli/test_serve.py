@@ -90,12 +90,13 @@ def test_an_address_that_it_must_not_use_is_refused_in_a_line(tmp_path: Path, ad
 
 def test_a_directory_that_is_in_use_is_refused_in_a_line(server: Server) -> None:
     error_output = refusal("--data", str(server.settings.server.data), "--listen", "127.0.0.1:0")
-    assert error_output == f"Error: the data directory {server.settings.server.data} is in use by another server\n"
+    cause = f"the data directory {server.settings.server.data} is in use by another server"
+    assert error_output == f"Error: {cause}: stop that server or use another directory\n"
 
 
 def test_a_port_that_is_taken_is_refused_in_a_line(server: Server, tmp_path: Path) -> None:
     error_output = refusal("--data", str(tmp_path), "--listen", server.target)
-    assert error_output.splitlines()[-1] == f"Error: cannot listen on {server.target}: is the port already in use?"
+    assert error_output.splitlines()[-1].startswith(f"Error: cannot listen on {server.target}: check that")
 
 
 @pytest.mark.parametrize(

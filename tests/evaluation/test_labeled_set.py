@@ -117,7 +117,7 @@ def test_a_set_needs_both_files_and_a_folder_needs_a_set(tmp_path: Path) -> None
     with pytest.raises(LabeledDataError, match=r": \*\.messages\.jsonl is missing"):
         read_sets(tmp_path)
     lines(tmp_path / "x.messages.jsonl", MESSAGE)
-    with pytest.raises(LabeledDataError, match=r"x\.questions\.jsonl is missing in the same folder"):
+    with pytest.raises(LabeledDataError, match=r"x\.questions\.jsonl is missing from the same folder"):
         read_sets(tmp_path)
     with pytest.raises(LabeledDataError, match=r": y\.messages\.jsonl is missing"):
         read_sets(tmp_path, ["y"])

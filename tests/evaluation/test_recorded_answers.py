@@ -67,7 +67,7 @@ def test_a_question_without_a_time_is_refused(tmp_path: Path) -> None:
     )
     result = run(tmp_path, "--data", str(tmp_path))
     assert result.exit_code == 1
-    assert "q7: now: required with --prompts" in result.stderr
+    assert "q7: `now` is missing; --prompts requires it" in result.stderr
 
 
 def test_after_a_missing_answer_the_question_is_refused_everything(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_file_of_another_plugin_is_left_alone(at: LocalHome, name: str) -> Non
     path.write_text("# another plugin\n")
     for command in ("install", "uninstall"):
         refused = at.run("agent", command, name, "--yes")
-        assert (refused.returncode, "is not a plugin of NoMemory" in refused.stderr) == (1, True)
+        assert (refused.returncode, "is not a NoMemory plugin" in refused.stderr) == (1, True)
     assert path.read_text() == "# another plugin\n"
 
 

@@ -136,5 +136,5 @@ def test_port_in_use_is_reported_at_startup(tmp_path: Path) -> None:
             check=False,
         )  # fmt: skip
         assert second.returncode != 0
-        assert "is the port already in use?" in second.stderr
+        assert "the port is free" in second.stderr
         assert "Traceback" not in second.stderr

@@ -132,7 +132,7 @@ def _remove_entries(path: Path, settings: Settings) -> Settings:
     """Remove NoMemory's entries, and lists that become empty."""
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(entries, list) for entries in hooks.values()):
-        raise InstallError(f"{path}: `hooks` is not an object of lists; nothing was changed")
+        raise InstallError(f"{path}: `hooks` must be an object that contains only lists; nothing was changed")
     for event, entries in list(hooks.items()):
         hooks[event] = [entry for entry in entries if _MARK not in json.dumps(entry)]
         if not hooks[event] and entries:
@@ -147,9 +147,9 @@ def _parse_settings(path: Path, content: bytes) -> Settings:
         settings = json.loads(content)
         json.dumps(settings, ensure_ascii=False).encode()  # fails for lone surrogates, which cannot be written
     except (ValueError, RecursionError):
-        raise InstallError(f"{path} is not JSON; nothing was changed") from None
+        raise InstallError(f"{path} is not valid JSON; nothing was changed") from None
     if not isinstance(settings, dict):
-        raise InstallError(f"{path} is not a JSON object; nothing was changed")
+        raise InstallError(f"{path} must be a JSON object; nothing was changed")
     return settings
 
 

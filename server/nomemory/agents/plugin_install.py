@@ -111,5 +111,5 @@ class PluginInstallation:
     def _read_installed_plugin(self, path: Path) -> bytes | None:
         content = read_optional_file(path)
         if content is not None and _PLUGIN_MARK not in content:
-            raise InstallError(f"{path} is not a plugin of NoMemory; nothing was changed")
+            raise InstallError(f"{path} is not a NoMemory plugin: move it elsewhere; nothing was changed")
         return content

@@ -120,5 +120,5 @@ def _describe_erasures(restored: backups.RestoredBackup, root: Path) -> Iterator
         yield f"Erasures {gap} are not known, because the register begins later."
     if all(source.exported_us is not None for source in sources):
         exported_us = max(source.exported_us or 0 for source in sources)
-        yield f"Erasures after the export of the register ({format_time(exported_us)}) are not known."
+        yield f"The register was exported at {format_time(exported_us)}. Later erasures were not applied."
     yield _NOT_IN_REGISTER

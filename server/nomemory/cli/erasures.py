@@ -74,7 +74,7 @@ def apply_register(*, file: Path, data: Path | None) -> None:
             _require_driver()
             register, applied = asyncio.run(_apply_to_postgres(settings, file))
     click.echo(f"{file}: {describe_applied_erasures(applied)}")
-    click.echo(f"Erasures after the export of the register ({format_time(register.exported_us)}) are not known.")
+    click.echo(f"The register was exported at {format_time(register.exported_us)}. Later erasures were not applied.")
 
 
 def describe_applied_erasures(applied: AppliedErasures) -> str:

@@ -74,7 +74,9 @@ class Backend:
         info = await self._read_server_info(credential.metadata)
         user_id = credential.user_id or info.caller.user_id
         if not user_id:
-            raise UserNotNamedError("no user id: the credentials are not bound to a user")
+            raise UserNotNamedError(
+                "no user id: the credentials are not bound to a user; pass --user or send the header x-user-id"
+            )
         scopes = select_tool_scopes(frozenset(info.caller.scopes), user_token=bool(info.caller.user_id))
         return BoundCaller(user_id, credential.metadata, scopes)
 

@@ -94,7 +94,7 @@ class MemoryStore(BaseStore):
         if op.index is not None or op.ttl is not None:
             raise UnsupportedOperationError("`index` and `ttl` are not supported")
         if stored is not None and not self._is_in_namespace(stored, op.namespace):
-            raise UnsupportedOperationError(f"key {op.key} already exists in another namespace")
+            raise UnsupportedOperationError(f"key {op.key} already exists in another namespace; use another key")
         message = to_message(value, stored)
         message.user_id, message.message_id = self._user_id, op.key
         message.conversation_id = self._namespaces.parse_conversation_id(op.namespace)

@@ -58,7 +58,7 @@ class ChatEndpoint:
         """
         timeout_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
         if timeout_s <= 0:
-            raise ChatFailedError(ModelFailureKind.DEADLINE, "no time is left for the chat model before the deadline")
+            raise ChatFailedError(ModelFailureKind.DEADLINE, "the deadline leaves no time for a call to the chat model")
         try:
             async with asyncio.timeout(timeout_s):
                 reply = await self._send_prompt(prompt)

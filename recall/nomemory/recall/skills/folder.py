@@ -134,4 +134,4 @@ def _resolve_path(path: Path) -> Path:
     try:
         return path.resolve()
     except RuntimeError:  # Python up to 3.12 raises this error for a circular link.
-        raise SkillInvalidError("the skill contains a circular symbolic link", SkillFault.FOLDER) from None
+        raise SkillInvalidError(f"`{path.name}` is a circular symbolic link", SkillFault.FOLDER) from None

@@ -49,8 +49,8 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="HOST:PORT",
     help="Serve streamable HTTP at /mcp instead of standard input and output.",
 )
-@click.option("--http-cert", type=_FILE, metavar="FILE", help="The certificate for HTTPS (PEM).")
-@click.option("--http-key", type=_FILE, metavar="FILE", help="The private key of the certificate (PEM).")
+@click.option("--http-cert", type=_FILE, metavar="FILE", help="Certificate file for HTTPS (PEM).")
+@click.option("--http-key", type=_FILE, metavar="FILE", help="Private key file of the certificate (PEM).")
 @target_option
 def serve_mcp(
     *,

@@ -72,7 +72,7 @@ def _fill_template(settings: Settings, language: Language) -> str:
     except (SkillInvalidError, SkillNotFoundError) as refused:
         raise click.ClickException(f"{refused}.") from None
     if file not in creator.references:
-        raise click.ClickException(f"The skill {CREATOR_SKILL} does not contain {file}.")
+        raise click.ClickException(f"The skill {CREATOR_SKILL} does not contain {file}. Add the file to the skill.")
     return creator.references[file]
 
 

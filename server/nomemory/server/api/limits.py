@@ -76,7 +76,7 @@ class RequestMemoryLimit:
             if size <= _SMALL_REQUEST_BYTES:
                 return
             if self._reserved and self._reserved + size - reserved > self._maximum:
-                raise overload_fault("in-flight request memory limit reached")
+                raise overload_fault(f"the requests in flight exceed {self._maximum:,} bytes: retry later")
             self._reserved += size - reserved
             reserved = size
 

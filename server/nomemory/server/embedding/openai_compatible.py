@@ -23,7 +23,15 @@ _DEFAULT_RETRY_AFTER_S, _MAX_RETRY_AFTER_S = 5.0, 3600.0
 
 
 class InputRefusedError(Exception):
-    """The embedding endpoint rejected the texts of a request."""
+    """The embedding endpoint rejected the texts of a request.
+
+    Attributes:
+        status: the HTTP status of the response.
+    """
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"HTTP status {status}")
+        self.status = status
 
 
 def vectors_of(reply: object, count: int) -> list[Vector]:
@@ -47,7 +55,7 @@ def classify_response(status: int, headers: Mapping[str, str]) -> Fault | InputR
     The error does not contain the text of the response, which may quote the input.
     """
     if status in _REFUSES_INPUT:
-        return InputRefusedError()
+        return InputRefusedError(status)
     if status in _REFUSES_KEY:
         return embedder_unavailable_fault("the embedding endpoint rejects the API key", "key_refused")
     if status == _NOT_FOUND:
@@ -120,8 +128,8 @@ class OpenAICompatibleEmbedder:
         """
         try:
             return (await self._embed_text(text))[0]
-        except TextRefusedError:
-            raise invalid_argument_fault([Violation("query_text", "rejected by the embedding model")]) from None
+        except TextRefusedError as error:
+            raise invalid_argument_fault([Violation("query_text", str(error))]) from None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents."""
@@ -149,9 +157,10 @@ class OpenAICompatibleEmbedder:
         """
         try:
             vectors = await self._request_vectors(texts)
-        except InputRefusedError:
+        except InputRefusedError as error:
             if len(texts) == 1:
-                raise await self._classify_failure(offset, "rejected by the embedding endpoint") from None
+                cause = f"the embedding endpoint rejected the text with HTTP status {error.status}"
+                raise await self._classify_failure(offset, cause) from None
             half = len(texts) // 2
             return await self._embed_batch(texts[:half], offset) + await self._embed_batch(texts[half:], offset + half)
         return [await self._normalize(vector, offset + index) for index, vector in enumerate(vectors)]

@@ -46,5 +46,5 @@ def l2_normalize(vector: Vector, dimension: int) -> Vector:
     if not np.isfinite(length):
         raise UnusableVectorError("must be finite")
     if length == 0:
-        raise UnusableVectorError("must not be zero")
+        raise UnusableVectorError("must not contain only zeros")
     return (numbers / length).astype(NUMBER).tobytes()

@@ -124,7 +124,9 @@ class DataDirectory:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataDirectoryBusyError(f"the data directory {self.root} is in use by another server") from None
+            raise DataDirectoryBusyError(
+                f"the data directory {self.root} is in use by another server: stop that server or use another directory"
+            ) from None
 
     def check_disk_space(self, min_free: int) -> None:
         """Raise an error unless the disk has at least `min_free` bytes free and a test write succeeds.

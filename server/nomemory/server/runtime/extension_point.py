@@ -45,7 +45,7 @@ class ExtensionPoint(Generic[Extension]):
             raise ExtensionError(f"unknown name {name!r}; available: {', '.join(self._entry_point_names())}")
         if len(entries) > 1:
             packages = ", ".join(sorted(map(_package_name, entries)))
-            raise ExtensionError(f"{name!r} is registered by several packages: {packages}")
+            raise ExtensionError(f"{name!r} is registered by several packages: {packages}; uninstall all but one")
         return entries[0]
 
     def _entry_point_names(self) -> Iterator[str]:

@@ -86,7 +86,7 @@ def create_backup(directory: DataDirectory, target: Path) -> BackupManifest:
     if target.exists():
         raise BackupError(f"{target} already exists; choose another directory")
     if read_log_position(directory.log_file) is None:
-        raise BackupError(f"there is no message log in {directory.root}")
+        raise BackupError(f"there is no message log in {directory.root}: pass the data directory with --data")
     part = target.with_name(f"{target.name}.part")
     with ExitStack() as rollback:
         part.mkdir(mode=0o700, parents=True)
@@ -105,8 +105,11 @@ def verify_backup(backup: Path) -> BackupManifest:
         BackupError: a file is missing or damaged.
     """
     manifest = _read_manifest(backup)
-    if not (backup / _LOG).exists() or file_digest(backup / _LOG) != manifest.sha256:
-        raise BackupError(f"{backup / _LOG} is missing, damaged or replaced: its SHA-256 does not match {_MANIFEST}")
+    log = backup / _LOG
+    if not log.exists():
+        raise BackupError(f"{log} is missing from the backup: use another backup")
+    if file_digest(log) != manifest.sha256:
+        raise BackupError(f"{log} is damaged or was replaced: its SHA-256 does not match {_MANIFEST}")
     _check_key(backup / _KEY)
     return manifest
 

@@ -81,15 +81,15 @@ class ReadAdmission:
             Fault: OVERLOADED, if the limit per user, per caller or in total is reached.
         """
         user = user_id or ("", caller)
-        if not self._has_capacity(user, caller):
-            await self._reject()
+        if exceeded_limit := self._find_exceeded_limit(user, caller):
+            await self._reject(exceeded_limit)
         self._change_counts(user, caller, 1)
         try:
             yield
         finally:
             self._change_counts(user, caller, -1)
 
-    async def _reject(self) -> NoReturn:
+    async def _reject(self, exceeded_limit: str) -> NoReturn:
         self._refused += 1
         if self._delayed < _DELAYED_MAX:
             self._delayed += 1
@@ -97,14 +97,17 @@ class ReadAdmission:
                 await asyncio.sleep(random.uniform(*_REJECTION_DELAY_S))  # noqa: S311 - no secret
             finally:
                 self._delayed -= 1
-        raise overload_fault("read concurrency limit reached")
+        raise overload_fault(f"too many reads in flight: at most {exceeded_limit}; retry later")
 
-    def _has_capacity(self, user: Hashable, caller: Hashable) -> bool:
-        return (
-            self._total < self._total_max
-            and self._by_user[user] < self._user_max
-            and self._by_caller[caller] < self._caller_max
-        )
+    def _find_exceeded_limit(self, user: Hashable, caller: Hashable) -> str:
+        """Describe the limit that another read would exceed; empty if there is none."""
+        if self._by_user[user] >= self._user_max:
+            return f"{self._user_max} per user"
+        if self._by_caller[caller] >= self._caller_max:
+            return f"{self._caller_max} per caller"
+        if self._total >= self._total_max:
+            return f"{self._total_max} in total"
+        return ""
 
     def _change_counts(self, user: Hashable, caller: Hashable, change: int) -> None:
         self._total += change

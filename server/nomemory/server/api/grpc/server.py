@@ -81,7 +81,9 @@ class GrpcServer:
         except RuntimeError:
             port = 0
         if port == 0:
-            raise ListenAddressError(f"cannot listen on {address}: is the port already in use?")
+            raise ListenAddressError(
+                f"cannot listen on {address}: check that this machine has the address and that the port is free"
+            )
         return ListenAddress(address.host, port)
 
 

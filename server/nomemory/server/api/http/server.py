@@ -98,7 +98,9 @@ class HttpServer:
                 self._sockets.append(listener)
                 port = listener.getsockname()[1]
         except OSError:
-            raise ListenAddressError(f"cannot listen on {address}: is the port already in use?") from None
+            raise ListenAddressError(
+                f"cannot listen on {address}: check that this machine has the address and that the port is free"
+            ) from None
         return ListenAddress(address.host, port)
 
 

@@ -60,7 +60,7 @@ class CertificateAuthenticator:
         entries = [entry for entry in self._file.load() if entry.certificate in names]
         if len(entries) != 1:
             raise invalid_credentials_fault(
-                f"the client certificate must match exactly 1 caller, matches {len(entries)}"
+                f"the client certificate must match exactly 1 caller, but matches {len(entries)}"
             )
         entry = entries[0]
         return Caller(entry.name, entry.scopes, namespace=namespace_of(entry.namespace))

@@ -45,7 +45,9 @@ class CredentialFile(Generic[_Content]):
         try:
             return self._file.load()
         except UnusableFileError:
-            raise invalid_credentials_fault(f"{self._kind} cannot be checked at the moment: try again later") from None
+            raise invalid_credentials_fault(
+                f"{self._kind} cannot be checked, because the server cannot load the configured file: retry later"
+            ) from None
 
 
 class CallerRecord(BaseModel):
@@ -67,10 +69,12 @@ def parse_document(document: type[_Document], raw: bytes, kind: str) -> _Documen
     `kind` is the kind of credential in error messages.
 
     Raises:
-        ValueError: the file is malformed; the message names up to three invalid fields.
+        ValueError: the file is malformed; the message names up to three invalid fields and the rules that they violate.
     """
     try:
         return document.model_validate_json(raw)
     except ValidationError as error:
-        fields = ", ".join(".".join(map(str, fault["loc"])) or "the top level" for fault in error.errors()[:3])
-        raise ValueError(f"the file of {kind} is invalid at {fields}") from None
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'top level'}: {problem['msg']}" for problem in error.errors()[:3]
+        )
+        raise ValueError(f"invalid file of {kind}: {problems}") from None

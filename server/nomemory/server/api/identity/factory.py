@@ -100,7 +100,7 @@ def _make_key_source(path_or_url: str, algorithms: frozenset[str]) -> KeySource:
     if "://" not in path_or_url:
         return KeySetFile(Path(path_or_url), algorithms)
     if not is_secure_url(path_or_url):
-        raise IdentitySettingsError("NOMEMORY_JWT_JWKS must be a file or an https URL")
+        raise IdentitySettingsError("NOMEMORY_JWT_JWKS must be an existing file or an https URL")
     return RemoteKeySet(functools.partial(fetch_document, path_or_url), algorithms)
 
 

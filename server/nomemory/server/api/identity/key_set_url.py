@@ -58,7 +58,9 @@ class RemoteKeySet:
         if self._fetch_task is not None and (key_id not in self._keys or self._age_s() > _MAX_AGE_S):
             await asyncio.shield(self._fetch_task)  # other calls wait for the same fetch
         if self._age_s() > _MAX_AGE_S:
-            raise invalid_credentials_fault("the key set of tokens cannot be fetched at the moment: try again later")
+            raise invalid_credentials_fault(
+                "tokens cannot be checked, because the server cannot fetch the JSON Web Key Set: retry later"
+            )
         return find_key(self._keys, key_id)
 
     def _age_s(self) -> float:
@@ -74,7 +76,7 @@ class RemoteKeySet:
             self._keys = parse_key_set(await asyncio.to_thread(self._fetch), self._algorithms)
             self._fetched_at = self._clock()
         except (OSError, HTTPException, ValueError) as error:
-            _log.warning("the key set could not be fetched", kind=type(error).__name__)
+            _log.warning("cannot fetch the JSON Web Key Set", kind=type(error).__name__)
         finally:
             self._fetch_task = None
 

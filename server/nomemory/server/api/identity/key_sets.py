@@ -78,7 +78,7 @@ def parse_key_set(raw: bytes, algorithms: frozenset[str]) -> KeysById:
     document = orjson.loads(raw)
     members = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(members, list):
-        raise ValueError("not a JSON Web Key Set")  # noqa: TRY004 - callers expect ValueError for malformed documents
+        raise ValueError("expected a JSON Web Key Set, an object with an array `keys`")  # noqa: TRY004 - callers expect ValueError for malformed documents
     keys = [(member["kid"], key) for member in members if (key := _usable_key(member, algorithms))]
     if not keys:
         raise ValueError(f"no key with a `kid` for {', '.join(sorted(algorithms))}")

@@ -61,5 +61,7 @@ class WatchedFile(Generic[_Content]):
             unusable = UnusableFileError(f"{self._path}: {error.strerror or 'cannot be read'}")
         except ValueError as error:
             unusable = UnusableFileError(f"{self._path}: {error}")
-        _log.error("cannot load a credential file", path=str(self._path))
+        _log.error(
+            "cannot load a credential file; its credentials are rejected until it is valid", path=str(self._path)
+        )
         return unusable

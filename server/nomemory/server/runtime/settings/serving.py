@@ -96,14 +96,14 @@ class ProcessSettings(SettingsGroup):
     idle_timeout_s: float = Field(
         5.0,
         gt=0,
-        description="Time after which a process that misses heartbeats and uses no CPU is killed and replaced, in "
-        "seconds.",
+        description="Time, in seconds, after which a process that misses heartbeats and uses no CPU is killed and "
+        "replaced.",
     )
     busy_timeout_s: float = Field(
         60.0,
         gt=0,
-        description="Time after which a process that misses heartbeats is killed and replaced even if it uses the "
-        "CPU, in seconds.",
+        description="Time, in seconds, after which a process that misses heartbeats is killed and replaced even if it "
+        "still uses the CPU.",
     )
     memory_bytes: int = Field(
         4 << 30,

@@ -97,8 +97,8 @@ class ErasureSettings(SettingsGroup):
     max_vacuum_bytes: int = Field(
         64_000_000,
         ge=0,
-        description="Maximum size of a SQLite log that is vacuumed as a whole, in bytes. Vacuuming blocks writes "
-        "for some tenths of a second. A larger log is cleaned incrementally.",
+        description="Maximum size, in bytes, of a SQLite message log that is vacuumed as a whole. Vacuuming blocks "
+        "writes for some tenths of a second. A larger message log is vacuumed incrementally.",
     )
     max_retry_delay_s: float = Field(
         60.0, gt=0, description="Maximum delay before a failed erasure of vectors is retried, in seconds."
