@@ -28,15 +28,15 @@ def admission(user_max: int = 99, caller_max: int = 99, total_max: int = 99) -> 
 
 
 @pytest.mark.parametrize(
-    ("reads", "refused", "admitted"),
+    ("reads", "refused", "admitted", "limit"),
     [
-        (admission(user_max=2), ("ann", "other key"), ("bob", "key")),
-        (admission(caller_max=2), ("bob", "key"), ("ann", "other key")),
-        (admission(total_max=2), ("bob", "other key"), None),
+        (admission(user_max=2), ("ann", "other key"), ("bob", "key"), "2 per user"),
+        (admission(caller_max=2), ("bob", "key"), ("ann", "other key"), "2 per caller"),
+        (admission(total_max=2), ("bob", "other key"), None, "2 in total"),
     ],
 )
 async def test_reads_above_a_limit_are_rejected_until_one_ends(
-    reads: ReadAdmission, refused: tuple[str, str], admitted: tuple[str, str] | None
+    reads: ReadAdmission, refused: tuple[str, str], admitted: tuple[str, str] | None, limit: str
 ) -> None:
     async with reads.admit("ann", "key"):
         async with reads.admit("ann", "key"):
@@ -50,6 +50,7 @@ async def test_reads_above_a_limit_are_rejected_until_one_ends(
             pass
     assert error.value.reason == Reason.ERROR_REASON_OVERLOADED
     assert error.value.retry_after_s
+    assert f"at most {limit}" in str(error.value)
     assert (reads.current_load().refused, reads.current_load().users) == (1, 0)
 
 
