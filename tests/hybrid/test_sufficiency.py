@@ -30,6 +30,7 @@ def candidates(draw: st.DrawFn) -> SufficiencyFeatures:
         match_scores=arrays(draw, count),
         cosines=arrays(draw, count) if draw(st.booleans()) else None,
         coverage=arrays(draw, count) if draw(st.booleans()) else None,
+        message_count=max(1, count),
         unknown_terms=draw(floats),
         is_assertion=flags(draw, count),
         speaker_indexes=np.array(draw(st.lists(st.integers(-1, 2), min_size=count, max_size=count)), dtype=np.int64),
@@ -45,6 +46,7 @@ def of_user(cosines: Sequence[float], **fields: object) -> SufficiencyFeatures:
         match_scores=np.ones(count),
         cosines=np.array(cosines),
         coverage=np.full(count, 0.5),
+        message_count=100,
         unknown_terms=0.2,
         is_assertion=np.ones(count, dtype=np.bool_),
         speaker_indexes=np.full(count, -1, dtype=np.int64),
@@ -74,6 +76,7 @@ def test_sufficiency_rises_with_similarity_and_falls_with_shared_terms_that_are_
     assert likely(of_user([0.78, 0.72])) > plain
     assert likely(of_user([0.75, 0.72], coverage=np.array([0.9, 0.1]))) < plain
     assert likely(of_user([0.75, 0.72], unknown_terms=0.9)) < plain
+    assert likely(of_user([0.75, 0.72], message_count=2)) > plain > likely(of_user([0.75, 0.72], message_count=9_000))
 
 
 def test_a_near_question_of_the_users_own_does_not_count_as_an_answer() -> None:

@@ -95,14 +95,14 @@ def test_hybrid_search_finds_the_evidence_within_its_project(talk: Client, quest
     assert {item.message.message_id for item in response.items} & set(question["evidence"])
 
 
-def test_most_questions_are_told_apart_from_prompts_that_ask_nothing(talk: Client) -> None:
+def test_most_questions_are_told_apart_from_general_questions(talk: Client) -> None:
     def likelihood(text: str) -> float:
         return talk.hybrid_search("kai", text, metadata={"project": "harbour"}).sufficiency
 
     questions = [question["question"] for question in ANSWERABLE if question["project"] == "harbour"]
     assert sum(likelihood(text) >= MIN_SUFFICIENCY for text in questions) >= len(questions) - 1
-    for idle in ("continue", "thanks", "commit this with a good message", "how do I center a div"):
-        assert likelihood(idle) < MIN_SUFFICIENCY
+    for general in ("how do I center a div", "How do I exit vim?", "谁写了《红楼梦》？", "How tall is Mount Fuji?"):
+        assert likelihood(general) < MIN_SUFFICIENCY
 
 
 @pytest.mark.parametrize(("split", "recall", "silence"), [("tuning", 0.6, 0.85), ("held_out", 0.7, 0.8)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ MIN_MATCH: Final = 0.7
 
 The lexical score distinguishes orders better than the cosine and the sufficiency: an order resembles every other order,
 so cosines are high even if no message bears on it (docs/coding-agents.md has the measurements)."""
-MIN_SUFFICIENCY: Final = 0.5
+MIN_SUFFICIENCY: Final = 0.3
 """Minimum sufficiency for a prompt that ends with a question mark, if the lexical score is too low."""
 _QUESTION_MARKS: Final = ("?", "？")
 _CLOSING_QUOTES: Final = "\"'”’」』"
@@ -44,13 +44,10 @@ _MIN_REPLY_TOKENS: Final = 10
 _RULES_TOP_K: Final = 100
 _RULES_TOKENS: Final = 600
 """Maximum size of the block of rules, in tokens, of which its introduction takes about 200."""
-_RULE_EXAMPLE: Final = "Use X, never Y. 一律用这个，不要用那个。"
-"""Sentences in the form of a rule. Embeddings of rules are closer to a rule than to a question about rules."""
-_OTHER_EXAMPLE: Final = "Ok. What is this? Now do this one. 好的。这是什么？现在做这个。"
-"""Sentences in the form of assent, a question and an order."""
-MIN_RULE_MARGIN: Final = 0.02
-"""Minimum difference of a rule's cosines to the two examples, for the local model. A cosine alone is no criterion:
-very short messages are similar to every text."""
+_RULES_QUESTION: Final = "Which rules must be followed in this project, 这个项目有什么规矩，一律用什么，不要用什么？"
+"""A single sentence, because hybrid search embeds each sentence of a question separately."""
+MIN_RULE_COSINE: Final = 0.65
+"""Minimum cosine of a rule to the question, for the local model."""
 _RULES_HEADING: Final = (
     "What the user said in earlier sessions about how to work on this project. It applies unless the user now says "
     "otherwise."
@@ -101,7 +98,7 @@ class ProjectMemory:
     async def search_rules(self, event: HookEvent) -> str | None:
         """Return the rules that the user stated for the project, as a prompt block.
 
-        Rules are messages that are closer to an example of a rule than to examples of other messages.
+        Rules are messages with a high similarity to the question for rules.
 
         Returns:
             The block, empty if there are no rules; None if semantic search is unavailable.
@@ -112,36 +109,24 @@ class ProjectMemory:
         scope = _filter_other_sessions(event, role="user")
         if not scope["metadata"]:
             return ""
-        result, others = await asyncio.gather(
-            self._client.hybrid_search(
-                event.user, _RULE_EXAMPLE, top_k=_RULES_TOP_K, explain=True, include_relations=True, **scope
-            ),
-            self._client.hybrid_search(
-                event.user,
-                _OTHER_EXAMPLE,
-                top_k=_RULES_TOP_K,
-                explain=True,
-                return_fields=["message_id"],
-                **scope,
-            ),
+        result = await self._client.hybrid_search(
+            event.user, _RULES_QUESTION, top_k=_RULES_TOP_K, explain=True, include_relations=True, **scope
         )
-        if result.semantic_unavailable or others.semantic_unavailable:
+        if result.semantic_unavailable:
             return None
-        margins = _compute_cosine_differences(_map_cosines_by_id(result.items), _map_cosines_by_id(others.items))
         rules = {
-            item.message.message_id: item.message
+            item.message.message_id: item
             for item in result.items
-            if margins[item.message.message_id] >= MIN_RULE_MARGIN and not item.message.retracted_by
+            if item.explanation.semantic_score >= MIN_RULE_COSINE and not item.message.retracted_by
         }
         for relation in result.relations:
             if relation.shared_terms >= MIN_SHARED_TERMS and relation.later_message_id in rules:
                 rules.pop(relation.earlier_message_id, None)
         if not rules:
             return ""
-        best_first = sorted(rules.values(), key=lambda message: -margins[message.message_id])
-        block = PromptBlock(_to_recalled_messages(best_first), is_index_lagging=result.index_lagging).render(
-            _RULES_TOKENS
-        )
+        best_first = sorted(rules.values(), key=lambda item: -item.explanation.semantic_score)
+        recalled = _to_recalled_messages(item.message for item in best_first)
+        block = PromptBlock(recalled, is_index_lagging=result.index_lagging).render(_RULES_TOKENS)
         return f"{_RULES_HEADING}\n{block}"
 
 
@@ -153,19 +138,6 @@ def _filter_other_sessions(event: HookEvent, role: RoleName | None) -> FilterOpt
         "metadata": {"project": project} if project else None,
         "exclude_conversation_ids": [event.session] if event.session else None,
     }
-
-
-def _map_cosines_by_id(items: Iterable[_Item]) -> dict[str, float]:
-    return {item.message.message_id: item.explanation.semantic_score for item in items}
-
-
-def _compute_cosine_differences(to_rules: Mapping[str, float], to_others: Mapping[str, float]) -> dict[str, float]:
-    """Return each message's similarity to the examples of rules minus that to the examples of other messages.
-
-    For a message that is missing in `to_others`, the lowest similarity in `to_others` is subtracted.
-    """
-    minimum = min(to_others.values(), default=0.0)
-    return {message_id: cosine - to_others.get(message_id, minimum) for message_id, cosine in to_rules.items()}
 
 
 def _is_informative(message: _Message) -> bool:

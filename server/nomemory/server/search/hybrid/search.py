@@ -394,6 +394,7 @@ def _sufficiency_features(
         match_scores=np.max([sentence.match_scores for sentence in ranked], axis=0)[indexes],
         cosines=cosines,
         coverage=coverage if has_terms else None,
+        message_count=max((scores.count for scores in semantic), default=0),
         unknown_terms=min(sentence.lexical.unknown_share for sentence in ranked),
         is_assertion=_assertion_mask(timeline, indexes),
         speaker_indexes=timeline.speaker_indexes[indexes],

@@ -34,6 +34,7 @@ class SemanticScores:
         is_hit: 1 for messages that semantic search returned, 0 for other messages.
         mean: the estimated mean cosine of all messages of the user.
         deviation: the estimated standard deviation of the cosines of all messages of the user.
+        count: the number of messages of the user.
     """
 
     normalized_cosines: Floats
@@ -41,6 +42,7 @@ class SemanticScores:
     is_hit: Floats
     mean: float
     deviation: float
+    count: int
 
     @cached_property
     def z_scores(self) -> Floats:
@@ -83,7 +85,7 @@ def compute_semantic_scores(
     normalized = np.clip((cosines - minimum) / span, 0.0, None) if span > 0 else is_hit
     missing = 0 if is_complete else max(0, total - len(scores))
     mean, deviation = _mean_and_deviation(scores, unlisted, missing)
-    return SemanticScores(normalized, np.where(is_hit > 0, cosines, 0.0), is_hit, mean, deviation)
+    return SemanticScores(normalized, np.where(is_hit > 0, cosines, 0.0), is_hit, mean, deviation, total)
 
 
 def _mean_and_deviation(scores: Floats, unlisted: float, missing: int) -> tuple[float, float]:

@@ -53,6 +53,11 @@ _BEST_COSINE: Final = 27.6
 _SHARED_TERMS: Final = 0.9
 """Coefficient, subtracted, of the maximum coverage in that model. Query terms without similarity mean the same topic
 without an answer."""
+_CHANCE_DEVIATION: Final = 0.04
+"""Standard deviation of the cosines of messages that do not answer. The expected maximum of n such cosines grows with
+sqrt(2 ln n), so the best cosine of a user with many messages means less."""
+_FITTED_COUNT: Final = 100
+"""Typical number of messages of the users that the constants were fitted on."""
 _UNKNOWN_TERMS: Final = 1.0
 """Coefficient, subtracted, of the share of unknown query terms in that model."""
 
@@ -74,6 +79,7 @@ class SufficiencyFeatures:
         match_scores: semantic and lexical match scores without bonuses, at most about 1.
         cosines: cosine similarities of the local model; None if another embedder or none was used.
         coverage: the weighted share of the query terms in each message, 0 to 1; None without query terms.
+        message_count: the number of messages of the user.
         unknown_terms: the IDF-weighted share of the query terms that no message of the user contains, 0 to 1.
         is_assertion: whether each message is an assertion by the user or by an author with a name.
         speaker_indexes: the index of the author; -1 if unknown.
@@ -83,6 +89,7 @@ class SufficiencyFeatures:
     match_scores: Floats
     cosines: Floats | None
     coverage: Floats | None
+    message_count: int
     unknown_terms: float
     is_assertion: Flags
     speaker_indexes: Ints
@@ -120,10 +127,16 @@ def estimate_sufficiency(features: SufficiencyFeatures, persons: Collection[int]
         return _topic_probability(features, persons, speaker_count)
     asserted = features.cosines[features.is_assertion]
     best = float((asserted if len(asserted) else features.cosines).max())
+    best -= _CHANCE_DEVIATION * (_expected_maximum(features.message_count) - _expected_maximum(_FITTED_COUNT))
     coverage = _TYPICAL_COVERAGE if features.coverage is None else float(features.coverage.max())
     log_odds = _COSINE_INTERCEPT + _BEST_COSINE * best
     log_odds -= _SHARED_TERMS * coverage + _UNKNOWN_TERMS * features.unknown_terms
     return 1 / (1 + math.exp(-log_odds))
+
+
+def _expected_maximum(count: int) -> float:
+    """Return the approximate maximum of `count` standard normal values."""
+    return math.sqrt(2 * math.log(max(count, 1)))
 
 
 def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:
