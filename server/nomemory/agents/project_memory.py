@@ -46,7 +46,7 @@ _RULES_TOKENS: Final = 600
 """Maximum size of the block of rules, in tokens, of which its introduction takes about 200."""
 _RULES_QUESTION: Final = "Which rules must be followed in this project, 这个项目有什么规矩，一律用什么，不要用什么？"
 """A single sentence, because hybrid search embeds each sentence of a question separately."""
-MIN_RULE_COSINE: Final = 0.65
+MIN_RULE_COSINE: Final = 0.635
 """Minimum cosine of a rule to the question, for the local model."""
 _RULES_HEADING: Final = (
     "What the user said in earlier sessions about how to work on this project. It applies unless the user now says "

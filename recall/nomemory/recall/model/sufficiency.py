@@ -31,7 +31,7 @@ class SufficiencyThresholds:
     """
 
     supported: float = 0.5
-    possible: float = 0.3
+    possible: float = 0.2
     quoted: float = 0.11
 
 

@@ -50,7 +50,7 @@ class RecallSettings(SettingsGroup):
         "Used without a chat model.",
     )
     sufficiency_possible: float = Field(
-        0.3,
+        0.2,
         ge=0,
         le=1,
         description="Minimum estimated probability for the verdict `POSSIBLE`. Below it, the verdict is `INSUFFICIENT` "
