@@ -112,7 +112,7 @@ class E5GraphBuilder:
             self._add_node("Expand", [f"{name}.single", "token_count"], f"{name}.by_token")
 
     def _add_embeddings(self) -> str:
-        """Add the embeddings of tokens and positions, which include the constant embedding of the token type."""
+        """Add the token and position embeddings; the latter include the constant token type embedding."""
         hidden = self._shape.hidden
         token_type = self._weights.vector("emb.type")[:hidden]
         self._add_floats("positions", self._weights.vector("emb.pos").reshape(-1, hidden) + token_type)

@@ -275,7 +275,7 @@ class CandidatePoolReader:
 
 
 def _page_position(until_us: int | None) -> MessagePosition | None:
-    """Return the position in the log for a time, because reading from a position is faster than filtering by time."""
+    """Convert a time to a position in the message log: reading from a position is faster than filtering by time."""
     return None if until_us is None else MessagePosition(until_us, "")
 
 

@@ -2,8 +2,8 @@
 
 A transaction locks the rows in `buckets` of all affected users in ascending order, which prevents deadlocks. Sequence
 numbers are drawn from `log_sequence` while all locks are held, and the locks are held until the commit. Changes of a
-bucket therefore become visible in the order of their sequences. Sequences have gaps, because more numbers may be drawn
-than used.
+bucket therefore become visible in the order of their sequence numbers. These have gaps, because a transaction may
+allocate more numbers than it uses.
 """
 
 from __future__ import annotations

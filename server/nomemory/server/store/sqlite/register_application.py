@@ -1,4 +1,4 @@
-"""Export the register of erasures of a SQLite log to a file, and apply a register to a log."""
+"""Export the erasure register of a SQLite message log to a file, and apply a register to a message log."""
 
 from __future__ import annotations
 

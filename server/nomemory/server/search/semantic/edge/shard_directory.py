@@ -76,7 +76,7 @@ class ShardDirectory:
         return self._root / str(max(map(int, (path.name for path in self._list_versions())), default=0) + 1)
 
     def make_current(self, directory: Path) -> None:
-        """Make a version current, and write this to disk. The caller must have flushed the files of the version."""
+        """Make a version the current one, and persist the choice. The caller must have flushed its files."""
         new = self._root / "current.new"
         with new.open("w") as file:
             file.write(directory.name)
