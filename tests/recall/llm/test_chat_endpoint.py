@@ -113,7 +113,7 @@ async def test_a_silent_endpoint_is_left_when_the_time_is_up(script: ChatScript,
 
 
 async def test_without_time_nothing_is_asked(script: ChatScript, endpoint: ChatEndpoint) -> None:
-    with pytest.raises(ChatFailedError, match="no time is left"):
+    with pytest.raises(ChatFailedError, match="no time for a call"):
         await endpoint.ask(PROMPT, within_s=0)
     assert script.bodies == []
 
