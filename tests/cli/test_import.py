@@ -275,7 +275,7 @@ def test_waiting_looks_until_the_slower_index_is_there(run: Run, script: Scripte
     script.will("ImportMessages", ingest_service_pb2.ImportMessagesResponse(created=1))
     script.will("GetIndexStatus", behind(4), behind(2), behind(0))
     assert run("import", "-", "--wait", "--target", script.target, stdin=line(1, "ann")).exit_code == 0
-    assert len(script.asked) == 4
+    assert len(script.requests) == 4
 
 
 def test_long_waits_poll_rarely_and_report_progress(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +309,7 @@ def test_waiting_goes_on_while_an_index_has_not_heard_of_all_messages_yet(run: R
     script.will("ImportMessages", ingest_service_pb2.ImportMessagesResponse(created=1))
     script.will("GetIndexStatus", lagging, lagging, behind(0))
     assert run("import", "-", "--wait", "--target", script.target, stdin=line(1, "ann")).exit_code == 0
-    assert len(script.asked) == 4
+    assert len(script.requests) == 4
     script.will("GetIndexStatus", lagging)
     late = run("import", "-", "--wait", "--timeout", "0s", "--target", script.target, stdin=line(1, "ann"))
     assert (late.exit_code, "Indexing did not finish before the timeout" in late.stderr) == (1, True)

@@ -20,11 +20,11 @@ Answer = Message | Fault | grpc.StatusCode
 
 
 class Scripted(grpc.GenericRpcHandler):
-    """Answers each method with its script, the last line of which is repeated. `asked` has what came in."""
+    """Answers each method with its script, the last line of which is repeated. `requests` has the received requests."""
 
     def __init__(self) -> None:
         self.target = ""
-        self.asked: list[Message] = []
+        self.requests: list[Message] = []
         self.metadata: list[dict[str, str | bytes]] = []
         self._scripts: dict[str, list[Answer]] = {}
         modules = (query_service_pb2, ingest_service_pb2, recall_service_pb2, server_service_pb2)
@@ -52,21 +52,21 @@ class Scripted(grpc.GenericRpcHandler):
 
     def _answering(self, method: str) -> Callable[[Message, grpc.ServicerContext], Message]:
         def answer(request: Message, context: grpc.ServicerContext) -> Message:
-            self.asked.append(request)
+            self.requests.append(request)
             return self._say(method, context)
 
         return answer
 
     def _collecting(self, method: str) -> Callable[[Iterator[Message], grpc.ServicerContext], Message]:
         def answer(requests: Iterator[Message], context: grpc.ServicerContext) -> Message:
-            self.asked.extend(requests)
+            self.requests.extend(requests)
             return self._say(method, context)
 
         return answer
 
     def _streaming(self, method: str) -> Callable[[Message, grpc.ServicerContext], Iterator[Message]]:
         def answer(request: Message, context: grpc.ServicerContext) -> Iterator[Message]:
-            self.asked.append(request)
+            self.requests.append(request)
             yield self._say(method, context)
 
         return answer

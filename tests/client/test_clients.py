@@ -152,7 +152,7 @@ def test_a_method_sends_its_request_and_gives_the_reply(
 ) -> None:
     script.will(rpc, reply)
     assert call(script.target, method, *args) == reply
-    assert script.asked == [request_]
+    assert script.requests == [request_]
 
 
 @pytest.mark.parametrize(("method", "args", "rpc", "request_", "reply"), CALLS, ids=[name for name, *_ in CALLS])
@@ -161,7 +161,7 @@ def test_a_call_that_meets_unavailable_is_sent_again(
 ) -> None:
     script.will(rpc, grpc.StatusCode.UNAVAILABLE, reply)
     assert call(script.target, method, *args, attempts=2) == reply
-    assert script.asked == [request_, request_]
+    assert script.requests == [request_, request_]
 
 
 def test_a_streamed_recall_that_meets_unavailable_before_its_first_event_is_sent_again(
@@ -169,7 +169,7 @@ def test_a_streamed_recall_that_meets_unavailable_before_its_first_event_is_sent
 ) -> None:
     script.will("StreamRecall", grpc.StatusCode.UNAVAILABLE, STREAMED)
     assert call(script.target, "stream_recall", "tea?", attempts=2) == [STREAMED]
-    assert len(script.asked) == 2
+    assert len(script.requests) == 2
 
 
 METHODS: list[tuple[str, tuple[Any, ...]]] = [
@@ -193,7 +193,7 @@ async def test_an_option_that_does_not_exist_is_refused_before_anything_is_sent(
     asking = getattr(client(script.target), method)
     with pytest.raises(TypeError, match="'conversation'"):
         await asking(*args, conversation="c1")
-    assert script.asked == []
+    assert script.requests == []
 
 
 @pytest.mark.parametrize(("method", "args"), METHODS, ids=[name for name, _ in METHODS])
@@ -211,13 +211,13 @@ BATCH = query_service_pb2.ExportMessagesResponse(messages=[MESSAGE], next_cursor
 def test_a_count_is_a_number(call: Call, script: Scripted) -> None:
     script.will("CountMessages", query_service_pb2.CountMessagesResponse(count=7))
     assert call(script.target, "count_messages", "ann") == 7
-    assert script.asked == [query_service_pb2.CountMessagesRequest(user_id="ann", filter=message_pb2.Filter())]
+    assert script.requests == [query_service_pb2.CountMessagesRequest(user_id="ann", filter=message_pb2.Filter())]
 
 
 def test_an_export_gives_its_batches(call: Call, script: Scripted) -> None:
     script.will("ExportMessages", grpc.StatusCode.UNAVAILABLE, BATCH)
     assert call(script.target, "export_messages", "ann", attempts=2) == [BATCH]
-    assert script.asked[1:] == [query_service_pb2.ExportMessagesRequest(user_id="ann", filter=message_pb2.Filter())]
+    assert script.requests[1:] == [query_service_pb2.ExportMessagesRequest(user_id="ann", filter=message_pb2.Filter())]
 
 
 def test_users_and_conversations_are_read_to_the_end(call: Call, script: Scripted) -> None:
@@ -228,7 +228,7 @@ def test_users_and_conversations_are_read_to_the_end(call: Call, script: Scripte
     ]
     script.will("ListUsers", *pages)
     assert call(script.target, "iter_users") == [ann, ben]
-    assert script.asked == [query_service_pb2.ListUsersRequest(), query_service_pb2.ListUsersRequest(cursor="c")]
+    assert script.requests == [query_service_pb2.ListUsersRequest(), query_service_pb2.ListUsersRequest(cursor="c")]
     talk = query_service_pb2.Conversation(conversation_id="c1")
     script.will("ListConversations", query_service_pb2.ListConversationsResponse(conversations=[talk]))
     assert call(script.target, "iter_conversations", "ann") == [talk]
@@ -243,7 +243,7 @@ def test_a_retried_write_without_ids_carries_the_same_request_id(call: Call, scr
     script.will("WriteMessages", grpc.StatusCode.UNAVAILABLE, ingest_service_pb2.WriteMessagesResponse())
     without_id = message_pb2.ChatMessage(user_id="ann", content="hi")
     call(script.target, "write", [without_id])
-    first, second = script.asked
+    first, second = script.requests
     assert isinstance(first, ingest_service_pb2.WriteMessagesRequest)
     assert first.request_id
     assert first == second
@@ -252,21 +252,21 @@ def test_a_retried_write_without_ids_carries_the_same_request_id(call: Call, scr
 def test_a_large_write_is_sent_again(call: Call, script: Scripted) -> None:
     script.will("WriteMessages", grpc.StatusCode.UNAVAILABLE, ingest_service_pb2.WriteMessagesResponse())
     call(script.target, "write", [message_pb2.ChatMessage(user_id="ann", message_id="m", content="a" * 2_000_000)])
-    assert len(script.asked) == 2
+    assert len(script.requests) == 2
 
 
 def test_attempts_are_limited(call: Call, script: Scripted) -> None:
     script.will("GetIndexStatus", grpc.StatusCode.UNAVAILABLE)
     with pytest.raises(NoMemoryError):
         call(script.target, "status", attempts=1)
-    assert len(script.asked) == 1
+    assert len(script.requests) == 1
 
 
 def test_only_unavailable_is_sent_again(call: Call, script: Scripted) -> None:
     script.will("GetIndexStatus", Fault(Reason.ERROR_REASON_OVERLOADED, "too much", retry_after_s=2.5))
     with pytest.raises(NoMemoryError) as caught:
         call(script.target, "status")
-    assert len(script.asked) == 1
+    assert len(script.requests) == 1
     assert caught.value.retry_after == 2.5
     assert caught.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
@@ -334,7 +334,7 @@ def test_iterating_follows_the_cursors(call: Call, script: Scripted) -> None:
         query_service_pb2.ListMessagesResponse(items=[MESSAGE]),
     )
     assert call(script.target, "iter_messages", "ann") == [MESSAGE] * 3
-    list_requests = [r for r in script.asked if isinstance(r, query_service_pb2.ListMessagesRequest)]
+    list_requests = [r for r in script.requests if isinstance(r, query_service_pb2.ListMessagesRequest)]
     assert [request.cursor for request in list_requests] == ["", "c_2", "c_3"]
 
 

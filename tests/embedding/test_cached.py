@@ -20,7 +20,7 @@ class CountingEmbedder:
     kind, model, dimension = "local", "counting", 3
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.calls: list[list[str]] = []
         self.is_down = False
         self.refused: set[str] = set()
@@ -28,7 +28,7 @@ class CountingEmbedder:
         self.gate.set()
 
     async def embed_query(self, text: str) -> Vector:
-        self.asked.append(text)
+        self.requests.append(text)
         await self.gate.wait()
         self._check()
         return text.encode()
@@ -42,7 +42,7 @@ class CountingEmbedder:
         return [text.encode() for text in texts]
 
     async def close(self) -> None:
-        self.asked.append("closed")
+        self.requests.append("closed")
 
     def _check(self) -> None:
         if self.is_down:
@@ -58,7 +58,7 @@ async def test_a_query_is_embedded_once_until_it_is_the_one_not_asked_for_longes
     cached = CachedEmbedder(embedder, 2)
     for text in ("a", "b", "a", "c", "a", "b"):
         assert await cached.embed_query(text) == text.encode()
-    assert embedder.asked == ["a", "b", "c", "b"]
+    assert embedder.requests == ["a", "b", "c", "b"]
 
 
 async def test_a_failure_is_not_cache() -> None:
@@ -69,14 +69,14 @@ async def test_a_failure_is_not_cache() -> None:
         await cached.embed_query("a")
     embedder.is_down = False
     assert await cached.embed_query("a") == b"a"
-    assert embedder.asked == ["a", "a"]
+    assert embedder.requests == ["a", "a"]
 
 
 async def test_a_cache_of_size_zero_stores_nothing() -> None:
     embedder = CountingEmbedder()
     cached = CachedEmbedder(embedder, 0)
     assert await cached.embed_query("a") == await cached.embed_query("a") == b"a"
-    assert embedder.asked == ["a", "a"]
+    assert embedder.requests == ["a", "a"]
 
 
 async def test_everything_else_is_passed_on() -> None:
@@ -85,7 +85,7 @@ async def test_everything_else_is_passed_on() -> None:
     assert (cached.kind, cached.model, cached.dimension) == ("local", "counting", 3)
     assert await cached.embed_documents(["a", "a"]) == [b"a", b"a"]
     await cached.close()
-    assert embedder.asked == ["closed"]
+    assert embedder.requests == ["closed"]
 
 
 async def test_each_distinct_document_text_is_embedded_once_in_calls_of_the_given_size() -> None:

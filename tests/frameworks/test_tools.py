@@ -149,7 +149,7 @@ def test_a_search_that_would_wait_in_vain_finds_what_there_is() -> None:
         tools.run("remember", {"content": "I moved to Basel."})
         for _ in range(2):
             assert tools.run("search", {"query": "Where did I move to?"}) == '{"messages": []}'
-    assert [getattr(item, "at_least", None) for item in script.asked] == [None, "w_1", "", ""]
+    assert [getattr(item, "at_least", None) for item in script.requests] == [None, "w_1", "", ""]
 
 
 def test_unknown_tool_argument_error_lists_valid_arguments(client: Client, ann: str) -> None:

@@ -167,7 +167,7 @@ def test_versions_are_located(some: list[LoggedMessage], sequences: set[int]) ->
     assert build_timeline([]).locate_versions(np.array([3]))[1].tolist() == [False]
 
 
-def place(line: Timeline, sequence: int) -> int:
+def index_of(line: Timeline, sequence: int) -> int:
     return [message.sequence for message in line.logged].index(sequence)
 
 

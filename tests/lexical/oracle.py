@@ -28,13 +28,13 @@ def random_messages(count: int) -> list[Message]:
         ending = chance.choice(["", "", "？"])
         return " ".join([run, *chance.sample(WORDS, chance.randint(0, 2))]) + ending
 
-    def one() -> Message:
+    def draw_message() -> Message:
         role, conversation = chance.choice(list(Role)), chance.choice(["", "c", "d"])
         name = chance.choice(["", "Cat", "doggy"])
         metadata = chance.choice([{}, {"app": "a"}, {"app": "a", "kind": "b"}, {"kind": "a"}, {"app": ""}])
         return message(chance.choice("uuv"), content(), chance.randint(0, 12), role, conversation, name, metadata)
 
-    return [one() for _ in range(count)]
+    return [draw_message() for _ in range(count)]
 
 
 def let_through(message_filter: Filter, each: Message) -> bool:

@@ -82,11 +82,11 @@ class Following:
         with self._caught_up:
             assert self._caught_up.wait_for(lambda: self.indexer.applied_sequence >= sequence, WAIT_S)
 
-    def found(self, text: str, user: str = "u") -> set[str]:
+    def search(self, text: str, user: str = "u") -> set[str]:
         """Return the ids of what is found."""
-        return asyncio.run(self._found(text, user))
+        return asyncio.run(self._search(text, user))
 
-    async def _found(self, text: str, user: str) -> set[str]:
+    async def _search(self, text: str, user: str) -> set[str]:
         threads, log = ReadThreads(1), SqliteLogReader(self.directory / "log.db")
         index = TantivyLexicalIndex(self.directory / DIRECTORY, threads)
         parsed_query = query(text)
@@ -125,14 +125,14 @@ def test_writes_replacements_and_deletions_are_followed(tmp_path: Path) -> None:
     following.write("火锅 before")
     with following.running():
         following.wait_for(following.write("火锅 1", "火锅 2", "火锅 3"))
-        assert following.found("火锅") == {"火锅 before", "火锅 1", "火锅 2", "火锅 3"}
+        assert following.search("火锅") == {"火锅 before", "火锅 1", "火锅 2", "火锅 3"}
         following.wait_for(following.replace("火锅 1", "面条"))
-        assert following.found("火锅") == {"火锅 before", "火锅 2", "火锅 3"}
-        assert following.found("面条") == {"火锅 1"}
+        assert following.search("火锅") == {"火锅 before", "火锅 2", "火锅 3"}
+        assert following.search("面条") == {"火锅 1"}
         following.wait_for(following.delete("火锅 1", "火锅 2"))
-        assert following.found("火锅 面条") == {"火锅 before", "火锅 3"}
+        assert following.search("火锅 面条") == {"火锅 before", "火锅 3"}
         following.wait_for(following.write("火锅 theirs", user="v"))
-        assert following.found("火锅") == {"火锅 before", "火锅 3"}
+        assert following.search("火锅") == {"火锅 before", "火锅 3"}
     following.log.close()
 
 
@@ -142,7 +142,7 @@ def test_queued_messages_are_committed_in_batches_of_limited_size(tmp_path: Path
     with following.running():
         following.wait_for(last)
     assert following.commits == [40, 80, 100]
-    assert len(following.found("火锅")) == 100
+    assert len(following.search("火锅")) == 100
     following.log.close()
 
 
@@ -225,7 +225,7 @@ def test_following_goes_on_where_it_stopped(tmp_path: Path) -> None:
     with second.running():
         second.wait_for(last)
     assert second.commits == [last], "what was committed before is not applied again"
-    assert second.found("火锅") == {"火锅 1", "火锅 2"}
+    assert second.search("火锅") == {"火锅 1", "火锅 2"}
     second.log.close()
 
 
@@ -237,13 +237,13 @@ def test_applying_the_feed_again_from_the_beginning_changes_nothing(tmp_path: Pa
     with first.running():
         first.wait_for(last)
     first.log.close()
-    before = first.found("火锅 面条")
+    before = first.search("火锅 面条")
     for path in (tmp_path / DIRECTORY).glob("meta.json"):
         path.write_text("damaged")
     again = Following(tmp_path)
     with again.running():
         again.wait_for(last)
-    assert again.found("火锅 面条") == before == {"火锅 1", "火锅 3"}
+    assert again.search("火锅 面条") == before == {"火锅 1", "火锅 3"}
     again.log.close()
 
 
@@ -258,7 +258,7 @@ def test_a_failure_ends_the_run_and_another_run_goes_on(tmp_path: Path) -> None:
     following.failure = None
     with following.running():
         following.wait_for(last)
-    assert following.found("火锅") == {"火锅 1", "火锅 2", "火锅 3"}
+    assert following.search("火锅") == {"火锅 1", "火锅 2", "火锅 3"}
     assert following.commits == [2, 3]
     following.log.close()
 

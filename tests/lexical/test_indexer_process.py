@@ -95,9 +95,9 @@ def apart(tmp_path: Path) -> Iterator[Apart]:
 
 def test_writes_and_deletions_are_followed(apart: Apart) -> None:
     apart.wait_for(apart.following.write("火锅 1", "火锅 2"))
-    assert apart.following.found("火锅") == {"火锅 1", "火锅 2"}
+    assert apart.following.search("火锅") == {"火锅 1", "火锅 2"}
     apart.wait_for(apart.following.delete("火锅 1"))
-    assert apart.following.found("火锅") == {"火锅 2"}
+    assert apart.following.search("火锅") == {"火锅 2"}
 
 
 def test_a_write_is_followed_at_once(apart: Apart) -> None:
@@ -115,7 +115,7 @@ def test_a_killed_process_is_followed_by_one_that_goes_on(apart: Apart) -> None:
     os.kill(killed, signal.SIGKILL)
     until(lambda: apart.process.process_id != killed)
     apart.wait_for(apart.following.write("火锅 2"))
-    assert apart.following.found("火锅") == {"火锅 1", "火锅 2"}
+    assert apart.following.search("火锅") == {"火锅 1", "火锅 2"}
     assert apart.failures == [IndexerLostError]
 
 

@@ -110,7 +110,7 @@ class LocalHome:
     def calls(self) -> Calls:
         return Calls(self.home.target)
 
-    def said(self, user: str = "ann") -> list[tuple[str, str]]:
+    def list_turns(self, user: str = "ann") -> list[tuple[str, str]]:
         """Return who said what, oldest first."""
         with self.calls() as client:
             return [(item.name or str(item.role), item.content) for item in client.iter_messages(user)][::-1]

@@ -103,7 +103,7 @@ def providers(hermes: ModuleType) -> Iterator[Providers]:
 
 
 def has_texts(at: LocalHome, user: str, *texts: str) -> bool:
-    return [text for _, text in at.said(user)] == list(texts)
+    return [text for _, text in at.list_turns(user)] == list(texts)
 
 
 def test_a_turn_is_stored_and_recalled_in_another_session(at: LocalHome, providers: Providers) -> None:
@@ -111,7 +111,7 @@ def test_a_turn_is_stored_and_recalled_in_another_session(at: LocalHome, provide
         provider = providers.create("h1")
         provider.on_turn_start(2, RULE, model="test")
         provider.sync_turn(RULE, "Noted.", session_id="h1", messages=MESSAGES)
-        assert until(lambda: at.said() == TURN), at.said()
+        assert until(lambda: at.list_turns() == TURN), at.list_turns()
         with at.calls() as client:
             (stored, *_) = client.iter_messages("ann")
         assert (stored.conversation_id, dict(stored.metadata)) == ("h1", {"agent": "hermes"})
@@ -121,7 +121,7 @@ def test_a_turn_is_stored_and_recalled_in_another_session(at: LocalHome, provide
         provider.on_session_switch("h2", parent_session_id="h1", reset=True, reason="new_session")
         assert "7710" in provider.prefetch(QUESTION)
         provider.sync_turn("Thanks.", "You are welcome.")
-        assert until(lambda: len(at.said()) == 5)
+        assert until(lambda: len(at.list_turns()) == 5)
         with at.calls() as client:
             assert next(client.iter_messages("ann")).conversation_id == "h2"
 
@@ -133,8 +133,8 @@ def test_a_turn_that_is_sent_twice_is_stored_once(at: LocalHome) -> None:
     with at.served():
         for messages in ([message], [message], ["not a message", {**message, "id": ""}, later]):
             at.hook("hermes", {**turn, "messages": messages})
-        assert until(lambda: len(at.said()) == 2)
-        assert at.said() == [("1", RULE), ("1", "[secret removed]")]
+        assert until(lambda: len(at.list_turns()) == 2)
+        assert at.list_turns() == [("1", RULE), ("1", "[secret removed]")]
 
 
 def test_equal_turns_are_stored_each(at: LocalHome, providers: Providers) -> None:
@@ -142,7 +142,7 @@ def test_equal_turns_are_stored_each(at: LocalHome, providers: Providers) -> Non
         provider = providers.create("h1")
         for _ in range(2):
             provider.sync_turn("yes", "Done.")
-        assert until(lambda: sorted(at.said()) == [("1", "yes")] * 2 + [("2", "Done.")] * 2), at.said()
+        assert until(lambda: sorted(at.list_turns()) == [("1", "yes")] * 2 + [("2", "Done.")] * 2), at.list_turns()
 
 
 def test_turns_wait_while_nomemory_is_missing_and_one_line_without_content_is_logged(
@@ -161,7 +161,7 @@ def test_turns_wait_while_nomemory_is_missing_and_one_line_without_content_is_lo
     assert caplog.messages == ["NoMemory is unavailable (exit status 2). The agent continues without it."]
     with at.served():
         provider.on_session_end([])
-        assert until(lambda: at.said() == [("1", RULE), ("2", "Noted.")])
+        assert until(lambda: at.list_turns() == [("1", RULE), ("2", "Noted.")])
     monkeypatch.setattr(hermes, "HOOK_COMMAND", ["/gone/python"])
     assert not provider.is_available()
 
@@ -180,8 +180,8 @@ def test_people_and_groups_of_a_chat_platform_have_separate_memories(
             assert until(partial(has_texts, at, user, f"I am {user}.", "Hello."))
         monkeypatch.setenv("NOMEMORY_USER", "everyone")
         providers.create("t2", platform="telegram", **chats["telegram:7"]).sync_turn("It is me.", "Hello.")
-        assert until(lambda: len(at.said("everyone")) == 2)
-        assert at.said() == []
+        assert until(lambda: len(at.list_turns("everyone")) == 2)
+        assert at.list_turns() == []
 
 
 @pytest.mark.parametrize("chat", [{"agent_context": "subagent"}, {"platform": "cron"}])
@@ -189,8 +189,8 @@ def test_scheduled_jobs_and_subagents_are_not_stored(at: LocalHome, providers: P
     with at.served():
         providers.create("h1", **chat).sync_turn("Run the job.", "Done.")
         providers.create("h2").sync_turn("Hello.", "Hello.")
-        assert until(lambda: len(at.said()) == 2)
-        assert at.said() == [("1", "Hello."), ("2", "Hello.")]
+        assert until(lambda: len(at.list_turns()) == 2)
+        assert at.list_turns() == [("1", "Hello."), ("2", "Hello.")]
 
 
 def test_a_server_with_an_api_key_is_used_instead_of_the_local_memory(
@@ -240,6 +240,6 @@ def test_hermes_loads_the_provider_stores_turns_and_sends_related_messages_to_th
             assert done.returncode == 0, done.stderr
 
         run(RULE)
-        assert until(lambda: [name for name, _ in at.said()] == ["1", "2"]), at.said()
+        assert until(lambda: [name for name, _ in at.list_turns()] == ["1", "2"]), at.list_turns()
         run(QUESTION)
         assert RULE in json.dumps(model.bodies[-1]["messages"][-1])

@@ -60,13 +60,13 @@ def transcript(tmp_path: Path) -> Path:
 
 
 def stored(at: LocalHome, *expected: tuple[str, str]) -> bool:
-    return until(lambda: at.said() == list(expected))
+    return until(lambda: at.list_turns() == list(expected))
 
 
 def test_a_turn_is_stored_as_it_was_said_and_an_import_adds_nothing(served: LocalHome, transcript: Path) -> None:
     written(transcript, *TURN)
     assert served.hook("claude-code", event("Stop", transcript)) == ""
-    assert stored(served, *SESSION), served.said()
+    assert stored(served, *SESSION), served.list_turns()
     with served.calls() as client:
         (first, *_) = list(client.iter_messages("ann"))[::-1]
     assert (first.conversation_id, dict(first.metadata)) == ("s1", {"agent": "claude-code", "project": "harbour"})
@@ -147,36 +147,37 @@ def test_the_prompt_hook_adds_relevant_messages_with_their_ids(served: LocalHome
     written(other, claude_line(9, "user", "The gateway of this one is on port 9000.", "s2", cwd="/work/lighthouse"))
     for path in (transcript, other):
         served.hook("claude-code", event("Stop", path))
-    assert until(lambda: len(served.said()) == 4)
+    assert until(lambda: len(served.list_turns()) == 4)
     with served.calls() as client:
         ids = {item.content: item.message_id for item in client.iter_messages("ann")}
 
-    def asked(prompt: str, session: str = "s3") -> str:
+    def send_prompt(prompt: str, session: str = "s3") -> str:
         return served.hook("claude-code", event("UserPromptSubmit", transcript, session, prompt=prompt))
 
-    assert until(lambda: "7710" in asked("Which port is the gateway on?"))
-    hook_output = json.loads(asked("Which port is the gateway on?"))["hookSpecificOutput"]
+    assert until(lambda: "7710" in send_prompt("Which port is the gateway on?"))
+    hook_output = json.loads(send_prompt("Which port is the gateway on?"))["hookSpecificOutput"]
     assert hook_output["hookEventName"] == "UserPromptSubmit"
     assert ids["The gateway is on port 7710."] in hook_output["additionalContext"]
     assert "9000" not in hook_output["additionalContext"]  # of another project
-    assert asked("Which port is the gateway on?", "s1") == ""  # the model has read its own session
-    assert asked("Translate this poem about glaciers into Welsh, please.") == ""
+    assert send_prompt("Which port is the gateway on?", "s1") == ""  # the model has read its own session
+    assert send_prompt("Translate this poem about glaciers into Welsh, please.") == ""
 
 
 def test_an_order_gets_the_users_messages_that_bear_on_it(served: LocalHome, transcript: Path) -> None:
     remember(served, *RULES, ("tool", "Done in 1.2s"), ("assistant", "Done."))
 
-    def asked(prompt: str, session: str = "s3", agent: str = "claude-code") -> str:
+    def send_prompt(prompt: str, session: str = "s3", agent: str = "claude-code") -> str:
         return served.hook(agent, event("UserPromptSubmit", transcript, session, prompt=prompt))
 
     for agent in ("claude-code", "codex"):
-        context = json.loads(asked("install left-pad with npm", agent=agent))["hookSpecificOutput"]["additionalContext"]
+        hook_output = json.loads(send_prompt("install left-pad with npm", agent=agent))["hookSpecificOutput"]
+        context = hook_output["additionalContext"]
         assert "Use pnpm, never npm" in context
         assert "Done" not in context
-    assert "make fmt" in asked("commit these changes")
-    assert asked("commit these changes", "s1") == ""  # the current session
+    assert "make fmt" in send_prompt("commit these changes")
+    assert send_prompt("commit these changes", "s1") == ""  # the current session
     for prompt in ("ok", "thanks", "what is 2+2", "write a haiku"):
-        assert asked(prompt) == ""
+        assert send_prompt(prompt) == ""
 
 
 def test_a_new_session_gets_the_rules_that_are_in_force(served: LocalHome, transcript: Path) -> None:
@@ -216,7 +217,7 @@ def test_a_session_that_starts_without_a_server_gets_the_rules_with_its_first_pr
 def test_one_users_hooks_show_nothing_of_another(served: LocalHome, transcript: Path) -> None:
     written(transcript, *TURN)
     served.hook("claude-code", event("Stop", transcript), user="bob")
-    assert until(lambda: len(served.said("bob")) == 3)
+    assert until(lambda: len(served.list_turns("bob")) == 3)
     prompt = event("UserPromptSubmit", transcript, "s3", prompt="Which port is the gateway on?")
     assert until(lambda: "7710" in served.hook("claude-code", prompt, user="bob"))
     assert served.hook("claude-code", prompt, user="ann") == ""

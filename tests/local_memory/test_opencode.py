@@ -105,7 +105,7 @@ def test_a_session_of_opencode_is_stored_once_and_recalled_in_another_one(at: Lo
         for _ in range(2):
             opencode.idle("s1")
         expected = [("1", RULE), ("bash", "7710"), ("2", "The gateway is on port 7710.")]
-        assert until(lambda: at.said() == expected), at.said()
+        assert until(lambda: at.list_turns() == expected), at.list_turns()
         with at.calls() as client:
             stored = next(client.iter_messages("ann"))
         assert (stored.conversation_id, dict(stored.metadata)) == ("s1", {"agent": "opencode", "project": "harbour"})
@@ -130,7 +130,7 @@ def test_sessions_of_subagents_are_neither_stored_nor_changed(at: LocalHome, plu
         opencode.call("session", "s2", {"info": {"parentID": "s1"}, "messages": SESSION[2:]})
         opencode.idle("s2")
         opencode.idle("s1")
-        assert until(lambda: at.said() == [("1", RULE)])
+        assert until(lambda: at.list_turns() == [("1", RULE)])
         opencode.call("session", "s3", {"info": {"parentID": "s1"}, "messages": []})
         assert until(lambda: opencode.prompt("s4", "Which port does the gateway listen on?") != [])
         assert opencode.prompt("s3", "Which port does the gateway listen on?") == []
@@ -177,6 +177,6 @@ def test_opencode_loads_the_plugin_stores_turns_and_sends_related_messages_to_th
             assert done.returncode == 0, done.stderr
 
         run(RULE)
-        assert until(lambda: [name for name, _ in at.said()] == ["1", "2"]), at.said()
+        assert until(lambda: [name for name, _ in at.list_turns()] == ["1", "2"]), at.list_turns()
         run("Which port does the gateway listen on?")
         assert RULES in json.dumps(model.bodies[-1]["messages"][-1])

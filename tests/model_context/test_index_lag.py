@@ -35,7 +35,7 @@ async def test_search_after_a_write_does_not_fail_if_the_index_lags() -> None:
             await client.call_tool("remember", {"content": "I moved to Basel."})
             searched = await client.call_tool("search", {"query": "Where did I move to?"})
             recalled = await client.call_tool("recall", {"query": "Where did I move to?"})
-    tokens = [request.at_least for request in script.asked if isinstance(request, query.HybridSearchRequest)]
+    tokens = [request.at_least for request in script.requests if isinstance(request, query.HybridSearchRequest)]
     assert tokens == ["w_1", ""]
     assert ids(searched) == []
     assert json.loads(text_of(searched)) == {"messages": [], "index_lagging": True}

@@ -46,7 +46,7 @@ class Two:
     second: Server
     qdrant: FakeQdrant
 
-    def found(self, server: Server, user: str, vector: list[float], at_least: str) -> list[str]:
+    def search_ids(self, server: Server, user: str, vector: list[float], at_least: str) -> list[str]:
         return nearest_ids(server.query, user, vector, at_least)
 
     def points(self) -> int:
@@ -85,13 +85,13 @@ def test_message_written_to_one_server_is_found_semantically_by_the_other(two: T
             ]
         )
         token = writer.ingest.WriteMessages(batch).write_token
-        assert two.found(reader, user, EAST, token) == ["e"]
-        assert two.found(writer, user, NORTH, token) == ["n"]
+        assert two.search_ids(reader, user, EAST, token) == ["e"]
+        assert two.search_ids(writer, user, NORTH, token) == ["n"]
         status = reader.ingest.GetIndexStatus(i.GetIndexStatusRequest(user_id=user))
         assert (status.vector.pending, status.vector.dead_letters) == (0, 0)
     assert two.points() == 2 * len(users)
     token = two.first.ingest.EraseUser(i.EraseUserRequest(user_id=users[0])).write_token
-    assert two.found(two.second, users[0], EAST, token) == []
+    assert two.search_ids(two.second, users[0], EAST, token) == []
     assert until(lambda: two.points() == 2 * len(users) - 2)
     overall = two.second.ingest.GetIndexStatus(i.GetIndexStatusRequest())
     assert overall.vector.checkpoint == overall.log.sequence

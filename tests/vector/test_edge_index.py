@@ -103,18 +103,18 @@ async def test_acknowledged_points_survive_a_killed_worker(tmp_path: Path) -> No
 
 
 async def test_searches_return_current_payloads(index: EdgeIndex) -> None:
-    async def found() -> list[tuple[int, int]]:
+    async def search_sequences() -> list[tuple[int, int]]:
         return [(hit.sequence, hit.ts_us) for hit in await index.search("ann", first.vector, EVERYTHING, 10)]
 
     first = point(1)
     await index.upsert([first, point(2, b"\0" * 28 + b"\0\0\x80\x3f")])
-    assert sorted(await found()) == sorted(await found()) == [(1, 1), (2, 2)]
+    assert sorted(await search_sequences()) == sorted(await search_sequences()) == [(1, 1), (2, 2)]
     await index.upsert([replace(first, sequence=3, ts_us=9)])
-    assert sorted(await found()) == [(2, 2), (3, 9)]
+    assert sorted(await search_sequences()) == [(2, 2), (3, 9)]
     await index.remove("ann", "m1")
-    assert await found() == [(2, 2)]
+    assert await search_sequences() == [(2, 2)]
     await index.upsert([replace(first, sequence=4)])
-    assert sorted(await found()) == [(2, 2), (4, 1)]
+    assert sorted(await search_sequences()) == [(2, 2), (4, 1)]
 
 
 async def test_pending_calls_fail_and_the_next_call_succeeds(index: EdgeIndex) -> None:

@@ -85,7 +85,7 @@ class World:
         while (await self.indexer.status()).checkpoint.latest != await self.reader.read_sequence():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.005)
 
-    async def found(self, user_id: str, text: str) -> list[str]:
+    async def search_ids(self, user_id: str, text: str) -> list[str]:
         """Return the messages of a user whose vector equals that of a text."""
         hits = await self.index.search(user_id, vector_of(text), EVERYTHING, 100)
         versions = await self.reader.read_versions(user_id, [hit.sequence for hit in hits if hit.score > 0.9999])
@@ -130,15 +130,15 @@ async def test_the_index_follows_writes_replacements_and_deletions(tmp_path: Pat
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.write(new_message("tea"), new_message("coffee", "m2"), new_message("tea", "m1", "bob"))
         await w.settled()
-        assert await w.found("ann", "tea") == ["m1"]
-        assert await w.found("bob", "tea") == ["m1"]
-        assert await w.found("bob", "coffee") == []
+        assert await w.search_ids("ann", "tea") == ["m1"]
+        assert await w.search_ids("bob", "tea") == ["m1"]
+        assert await w.search_ids("bob", "coffee") == []
         await w.write(new_message("milk"))
         await w.log.delete("ann", ["m2"])
         await w.settled()
-        assert await w.found("ann", "milk") == ["m1"]
-        assert await w.found("ann", "tea") == await w.found("ann", "coffee") == []
-        assert await w.found("bob", "tea") == ["m1"]
+        assert await w.search_ids("ann", "milk") == ["m1"]
+        assert await w.search_ids("ann", "tea") == await w.search_ids("ann", "coffee") == []
+        assert await w.search_ids("bob", "tea") == ["m1"]
         assert await w.index.count() == 2
 
 
@@ -147,7 +147,7 @@ async def test_each_part_of_a_long_message_is_searchable_until_it_is_replaced(tm
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.write(new_message(" ".join([*sentences, "beyond the limit of four parts"])))
         await w.settled()
-        assert [await w.found("ann", sentence) for sentence in sentences] == [["m1"]] * 4
+        assert [await w.search_ids("ann", sentence) for sentence in sentences] == [["m1"]] * 4
         assert await w.index.count() == 4
         await w.write(new_message(sentences[0]))
         await w.settled()
@@ -164,7 +164,7 @@ async def test_a_replacement_read_in_two_batches_removes_the_old_version(
         assert await w.index.count() == 3
         await w.write(new_message("short"))
         await w.settled()
-        assert await w.found("ann", "short") == ["m1"]
+        assert await w.search_ids("ann", "short") == ["m1"]
         assert await w.index.count() == 1
 
 
@@ -201,7 +201,7 @@ async def test_unrecorded_parts_of_an_earlier_run_are_removed(tmp_path: Path, mo
             assert await w.index.count() == 3
     async with world(tmp_path, ScriptedEmbedder(), embedding_max_chunks=1) as w, running(w):
         await w.settled()
-        assert await w.found("ann", sentences[0]) == ["m1"]
+        assert await w.search_ids("ann", sentences[0]) == ["m1"]
         assert await w.index.count() == 1
 
 
@@ -222,8 +222,8 @@ async def test_a_caller_vector_of_the_right_dimension_is_used(tmp_path: Path) ->
         await w.write(new_message("a", "m1", embedding=vector_of("own")), new_message("b", "m2", embedding=other_model))
         await w.settled()
         assert embedder.texts == ["b"]
-        assert await w.found("ann", "own") == ["m1"]
-        assert await w.found("ann", "b") == ["m2"]
+        assert await w.search_ids("ann", "own") == ["m1"]
+        assert await w.search_ids("ann", "b") == ["m2"]
 
 
 @pytest.mark.parametrize("kind", ["local", "none"])
@@ -268,7 +268,7 @@ async def test_without_an_embedder_only_caller_vectors_are_stored(tmp_path: Path
     async with world(tmp_path, DisabledEmbedder(DIMENSION)) as w, running(w):
         await w.write(new_message("a"), new_message("b", "m2", embedding=vector_of("own")))
         await w.settled()
-        assert await w.found("ann", "own") == ["m2"]
+        assert await w.search_ids("ann", "own") == ["m2"]
         assert await w.index.count() == 1
         assert w.indexer.fault is None
 
@@ -290,7 +290,7 @@ async def test_without_an_embedder_removed_caller_vectors_leave_the_index(tmp_pa
         await w.write(new_message("without", "m0"))
         await w.log.delete("ann", ["m2"])
         await w.settled()
-        assert await w.found("ann", "own") == ["m1"]
+        assert await w.search_ids("ann", "own") == ["m1"]
         assert await w.index.count() == 1
 
 
@@ -301,8 +301,8 @@ async def test_messages_are_indexed_when_an_embedder_is_added(tmp_path: Path) ->
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.until(lambda: w.indexer.texts_embedded == 1)
         await w.settled()
-        assert await w.found("ann", "tea") == ["m1"]
-        assert await w.found("ann", "own") == ["m2"]
+        assert await w.search_ids("ann", "tea") == ["m1"]
+        assert await w.search_ids("ann", "own") == ["m2"]
 
 
 async def test_a_user_lags_until_their_own_changes_are_applied(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ async def test_a_user_lags_until_their_own_changes_are_applied(tmp_path: Path) -
         assert await w.indexer.is_lagging("ann", ann)
         async with running(w):
             await w.until_applied("ann", ann)
-            assert await w.found("ann", "tea") == ["m1"]
+            assert await w.search_ids("ann", "tea") == ["m1"]
             embedder.gate.clear()
             await w.write(new_message("milk", "m1", "bob"))
             await w.until_pending(lambda pending: pending == 1)
@@ -355,7 +355,7 @@ async def test_a_rejected_text_is_a_dead_letter_until_it_changes(tmp_path: Path)
             assert w.indexer.fault is None
             await w.write(new_message("antidote", "m0"))
             await w.settled()
-            assert await w.found("ann", "antidote") == ["m0"]
+            assert await w.search_ids("ann", "antidote") == ["m0"]
             assert (await w.indexer.status("ann")).dead_letters == 0
 
 
@@ -423,7 +423,7 @@ async def test_the_indexer_can_be_run_again_after_an_unexpected_error(tmp_path: 
         embedder.down = None
         async with running(w):
             await w.settled()
-            assert await w.found("ann", "tea") == ["m1"]
+            assert await w.search_ids("ann", "tea") == ["m1"]
 
 
 async def test_the_indexer_retries_after_an_engine_failure(tmp_path: Path) -> None:
@@ -454,7 +454,7 @@ async def test_indexing_resumes_after_a_restart(tmp_path: Path) -> None:
         await w.settled()
         assert await w.index.count() == 148
         assert len(again.texts) < 150
-        assert await w.found("ann", "text 148") == ["m148"]
+        assert await w.search_ids("ann", "text 148") == ["m148"]
 
 
 async def test_stopping_flushes_the_index(tmp_path: Path) -> None:
@@ -478,7 +478,7 @@ async def test_a_lost_index_is_rebuilt(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.until(lambda: w.indexer.texts_embedded == 1)
         await w.settled()
-        assert await w.found("ann", "tea") == ["m1"]
+        assert await w.search_ids("ann", "tea") == ["m1"]
 
 
 @pytest.mark.skipif(not is_local_model_available(), reason="the local embedder has no package for this platform")
@@ -513,7 +513,7 @@ async def test_missing_messages_are_reindexed_and_reported(tmp_path: Path) -> No
         assert await w.indexer.is_lagging("ann", 1)
         embedder.gate.set()
         await w.until(lambda: not w.faults.active_faults())
-        assert [await w.found("ann", text) for text in texts] == [[text] for text in texts]
+        assert [await w.search_ids("ann", text) for text in texts] == [[text] for text in texts]
         assert sorted(embedder.texts) == sorted(texts[:15])
 
 
@@ -526,4 +526,4 @@ async def test_an_unreadable_index_is_rebuilt(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.until(lambda: bool(w.faults.active_faults()))
         await w.until(lambda: not w.faults.active_faults())
-        assert [await w.found("ann", f"text {number}") for number in range(20)] == [[f"m{n}"] for n in range(20)]
+        assert [await w.search_ids("ann", f"text {number}") for number in range(20)] == [[f"m{n}"] for n in range(20)]

@@ -63,7 +63,7 @@ class Cluster:
             while not (await self.known.read_checkpoint()).is_at_or_after(reached):  # noqa: ASYNC110 - a state in the database
                 await asyncio.sleep(0.02)
 
-    async def found(self, user_id: str, text: str) -> list[str]:
+    async def search_ids(self, user_id: str, text: str) -> list[str]:
         """Return the messages of a user whose vector equals that of a text."""
         hits = await self.index.search(user_id, vector_of(text), EVERYTHING, 100)
         versions = await self.reader.read_versions(user_id, [hit.sequence for hit in hits if hit.score > 0.9999])
@@ -135,7 +135,7 @@ async def test_another_server_takes_over_when_the_leader_stops(postgres: Private
         await c.write(*(new_message(f"{user} likes tea", "m", user) for user in USERS))
         await c.settled()
         for user in USERS:
-            assert await c.found(user, f"{user} likes tea") == ["m"]
+            assert await c.search_ids(user, f"{user} likes tea") == ["m"]
         filling, waiting = (first, other) if first.fills else (other, first)
         assert not waiting.fills
         assert sorted(filling.embedder.texts) == sorted(f"{user} likes tea" for user in USERS)
@@ -208,7 +208,7 @@ async def test_a_hanging_leader_loses_the_lock_and_writes_nothing(
         slow.embedder.gate.set()
         await embedding.wait()
         assert written == []
-        assert await c.found("ann", "tea") == ["m1"], "the other server has written it"
+        assert await c.search_ids("ann", "tea") == ["m1"], "the other server has written it"
         await slow.die()
         await quick.stop()
 
@@ -230,7 +230,7 @@ async def test_a_batch_of_an_earlier_term_is_not_written(
         slow.embedder.gate.set()
         await c.write(new_message("milk", "m2"))
         await c.settled()
-        assert await c.found("ann", "tea") == [], "what was deleted came back"
+        assert await c.search_ids("ann", "tea") == [], "what was deleted came back"
         assert await c.index.count() == 1
         await slow.stop()
 
@@ -372,5 +372,5 @@ async def test_points_of_another_log_are_removed(postgres: PrivatePostgres, tmp_
             await c.write(new_message("milk"))
             await c.settled()
             assert await c.index.count() == 1
-            assert await c.found("ann", "milk") == ["m1"]
+            assert await c.search_ids("ann", "milk") == ["m1"]
             await server.stop()

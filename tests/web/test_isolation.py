@@ -111,13 +111,13 @@ def test_service_acts_as_the_user_in_the_header(filled: GuardedWeb, written: str
     key = filled.keyring.key("recall", "act-as", name="agent")
     recall = {"question": "What are the words?", "atLeast": written}
 
-    def asked(*users: str) -> httpx.Response:
+    def query(*users: str) -> httpx.Response:
         named = [("x-api-key", key), *(("x-user-id", user) for user in users)]
         return filled.client.post("/v1/recall", json=recall, headers=named)
 
-    assert SECRET_WORDS in asked(VICTIM).text
-    assert SECRET_WORDS not in asked("mallory").text
-    for answer in (asked(), asked(VICTIM, "mallory"), asked(VICTIM, VICTIM), asked("")):
+    assert SECRET_WORDS in query(VICTIM).text
+    assert SECRET_WORDS not in query("mallory").text
+    for answer in (query(), query(VICTIM, "mallory"), query(VICTIM, VICTIM), query("")):
         assert (answer.status_code, reason(answer)) == (UNKNOWN, "USER_NOT_BOUND")
 
 

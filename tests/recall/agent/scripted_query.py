@@ -43,7 +43,7 @@ class ScriptedQuery:
         speaker_matched: bool = False,
         relations: Sequence[Sequence[tuple[str, str]]] = (),
     ) -> None:
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.metadata: list[tuple[tuple[str, str], ...]] = []
         self.cancelled = 0
         self.hanging = asyncio.Event()
@@ -63,11 +63,11 @@ class ScriptedQuery:
 
     def methods(self) -> list[str]:
         """Name the methods that were called, in order."""
-        return [type(request).__name__.removesuffix("Request") for request in self.asked]
+        return [type(request).__name__.removesuffix("Request") for request in self.requests]
 
     def _method(self, name: str) -> Callable[..., Awaitable[Any]]:
         async def call(request: Message, /, *, timeout: float, metadata: Sequence[tuple[str, str]]) -> Message:  # noqa: ASYNC109 - the form of a stub
-            self.asked.append(request)
+            self.requests.append(request)
             self.metadata.append(tuple(metadata))
             if name == self._hangs:
                 await self._hang(timeout)

@@ -141,7 +141,7 @@ async def test_dropped_arguments_are_counted() -> None:
     result = await recall(stub, "lin", FOOD, planner=planner)
     assert result.limits.dropped_arguments == 2
     assert "mei" not in repr(result)
-    assert {request.user_id for request in stub.asked} == {"lin"}
+    assert {request.user_id for request in stub.requests} == {"lin"}
 
 
 async def test_a_planner_that_fails_is_followed_by_rules(sample: QueryStub) -> None:
@@ -196,7 +196,7 @@ async def test_the_rules_begin_with_one_ranking_of_the_question() -> None:
     result = await recall(stub, "lin", FOOD)
     assert [step.tool for step in result.trace][:1] == ["hybrid_search"]
     assert stub.methods()[0] == "HybridSearch"
-    assert (stub.asked[0].query_text, stub.asked[0].explain) == (FOOD.text, True)
+    assert (stub.requests[0].query_text, stub.requests[0].explain) == (FOOD.text, True)
 
 
 async def test_a_ranking_by_words_alone_is_noted_and_meaning_is_not_asked_for_again() -> None:
@@ -297,7 +297,7 @@ async def test_a_write_token_goes_with_every_read_that_takes_one() -> None:
     planner = Scripted(Plan((lexical("a"), MEANT)))
     await recall(stub, "lin", FOOD, planner=planner, at_least="w_x")
     assert stub.methods()[0] == "HybridSearch"  # waits for both indexes before anything else is read
-    assert {request.at_least for request in stub.asked if hasattr(request, "at_least")} == {"w_x"}
+    assert {request.at_least for request in stub.requests if hasattr(request, "at_least")} == {"w_x"}
 
 
 async def test_a_planner_cannot_leave_the_conversation() -> None:
@@ -310,7 +310,7 @@ async def test_a_planner_cannot_leave_the_conversation() -> None:
     result = await recall(stub, "lin", question, planner=Scripted(Plan((stray, listed, lexical("辣")))))
     assert "confined" in result.trace[1].observation
     assert result.trace[2].arguments["conversation_id"] == "mine"
-    filters = [request.filter for request in stub.asked if hasattr(request, "filter")]
+    filters = [request.filter for request in stub.requests if hasattr(request, "filter")]
     assert {entry.conversation_id for entry in filters} == {"mine"}
     assert [item.message.message_id for item in result.evidence] == ["m1"]
 

@@ -87,7 +87,7 @@ def test_a_smuggled_user_is_dropped_and_counted_and_never_asked_for(
         result = asyncio.run(bound(stub).call(tool, arguments, 1.0))
     assert result.dropped_arguments == 1
     assert "mei" not in repr(result)
-    assert all(request.user_id == "lin" and "mei" not in str(request) for request in stub.asked)
+    assert all(request.user_id == "lin" and "mei" not in str(request) for request in stub.requests)
     assert logs == [{"event": "user ids removed from tool arguments", "tool": tool, "count": 1, "log_level": "warning"}]
 
 
@@ -98,7 +98,7 @@ def test_any_planner_arguments_yield_an_observation_bound_to_the_user(arguments:
         stub = ScriptedQuery()
         result = asyncio.run(bound(stub).call(tool, arguments, 1.0))
         assert result.observation
-        assert all(request.user_id == "lin" for request in stub.asked)
+        assert all(request.user_id == "lin" for request in stub.requests)
 
 
 def test_arguments_nested_too_deeply_are_dropped() -> None:
@@ -172,7 +172,7 @@ async def test_bad_arguments_are_an_observation(tool: str, arguments: dict[str, 
     result = await bound(stub).call(tool, arguments, 1.0)
     assert says in result.observation
     assert not result.succeeded
-    assert not stub.asked
+    assert not stub.requests
 
 
 async def test_unknown_arguments_are_ignored_and_counted() -> None:
@@ -185,7 +185,7 @@ async def test_unknown_arguments_are_ignored_and_counted() -> None:
 async def test_a_filter_may_come_as_json() -> None:
     stub = ScriptedQuery()
     await bound(stub).call("lexical_search", {"query_text": "a", "filter": '{"role": "user"}'}, 1.0)
-    assert stub.asked[0].filter.role == 1
+    assert stub.requests[0].filter.role == 1
 
 
 async def test_tools_return_only_messages_before_the_time_of_the_question() -> None:
@@ -201,7 +201,7 @@ async def test_tools_return_only_messages_before_the_time_of_the_question() -> N
     for tool, arguments in calls:
         result = await tools.call(tool, arguments, 1.0)
         assert [hit.message.message_id for hit in result.items] == ["before"]
-    for request in stub.asked[:4]:
+    for request in stub.requests[:4]:
         assert request.filter.time_range.until.ToDatetime(UTC) == NOW
 
 
@@ -211,7 +211,7 @@ async def test_a_call_is_bounded_in_messages_and_the_planner_is_told() -> None:
     assert len(result.items) == 20
     assert result.truncated
     assert "10 more were cut to fit the budget" in result.observation
-    assert stub.asked[0].page_size == 20
+    assert stub.requests[0].page_size == 20
 
 
 async def test_a_call_is_bounded_in_characters_and_the_first_message_always_fits() -> None:
@@ -226,7 +226,7 @@ async def test_a_ranking_is_bounded_by_neither_what_a_planner_may_be_shown_nor_l
     stub = ScriptedQuery([new_message("lin", f"m{number}", "word " * 800, number) for number in range(40)])
     budget = Budget(evidence_messages=40, result_items=20)
     result = await bound(stub, budget).call("hybrid_search", {"query_text": "word", "top_k": 40}, 5.0)
-    assert stub.asked[0].top_k == 40
+    assert stub.requests[0].top_k == 40
     assert len(result.items) == 40
     assert not result.truncated
 
@@ -249,7 +249,7 @@ async def test_the_callers_vector_goes_with_the_question_and_with_no_other_text(
     await tools.call("hybrid_search", {"query_text": "what can I drink?"}, 5.0)
     await tools.call("semantic_search", {"query_text": "what can I eat?"}, 5.0)
     await tools.call("semantic_search", {"query_text": "what can I drink?"}, 5.0)
-    with_vector, other, meant, other_meant = stub.asked
+    with_vector, other, meant, other_meant = stub.requests
     assert list(with_vector.query_embedding.values) == [0.0, 1.0]
     assert not other.HasField("query_embedding")
     assert list(meant.query_embedding.values) == [0.0, 1.0]
@@ -259,7 +259,7 @@ async def test_the_callers_vector_goes_with_the_question_and_with_no_other_text(
 async def test_without_a_vector_of_the_callers_none_is_sent() -> None:
     stub = ScriptedQuery()
     await bound(stub).call("hybrid_search", {"query_text": ""}, 5.0)
-    assert not stub.asked[0].HasField("query_embedding")
+    assert not stub.requests[0].HasField("query_embedding")
 
 
 async def test_a_vector_that_does_not_fit_is_the_callers_fault_and_no_observation(sample: QueryStub) -> None:
@@ -324,4 +324,4 @@ async def test_a_number_too_great_is_refused(tool: str, name: str, number: int) 
     arguments.pop("query_text", None)
     result = await bound(stub).call(tool, arguments, 1.0)
     assert result.observation.startswith(f"not called: {name}: ")
-    assert not stub.asked
+    assert not stub.requests

@@ -51,15 +51,15 @@ async def recall_steered(
 
 
 def queries(stub: ScriptedQuery, method: str) -> list[str]:
-    return [request.query_text for request in stub.asked if type(request).__name__ == f"{method}Request"]
+    return [request.query_text for request in stub.requests if type(request).__name__ == f"{method}Request"]
 
 
 async def test_the_defaults_are_where_it_starts() -> None:
     stub, result = await recall_steered(steered(DEFAULTS))
-    first = stub.asked[0]
+    first = stub.requests[0]
     assert first.filter.role == message_pb2.ROLE_USER
     assert first.filter.time_range.since.ToDatetime(tzinfo=UTC) == datetime(2026, 2, 12, 2, tzinfo=UTC)
-    pages = {getattr(request, "page_size", 0) or getattr(request, "top_k", 0) for request in stub.asked}
+    pages = {getattr(request, "page_size", 0) or getattr(request, "top_k", 0) for request in stub.requests}
     assert pages - {0} == {10}
     assert result.limits.role is Role.USER
     assert not result.limits.widened
@@ -70,7 +70,7 @@ async def test_widening_finds_messages_outside_the_default_scope() -> None:
     stub, result = await recall_steered(steered(DEFAULTS), stub=ScriptedQuery(long_ago))
     scopes = [
         (request.filter.role, (NOW - request.filter.time_range.since.ToDatetime(tzinfo=UTC)).days)
-        for request in stub.asked
+        for request in stub.requests
         if type(request).__name__ == "HybridSearchRequest" and request.query_text == LIKES.text
     ]
     assert scopes[:2] == [(message_pb2.ROLE_USER, 30), (message_pb2.ROLE_USER, 180)]
@@ -81,16 +81,16 @@ async def test_widening_finds_messages_outside_the_default_scope() -> None:
 async def test_the_caller_comes_before_the_defaults() -> None:
     window = TimeRange(datetime(2025, 1, 1, tzinfo=UTC), datetime(2025, 2, 1, tzinfo=UTC))
     stub, _ = await recall_steered(steered(DEFAULTS), Question(LIKES.text, NOW, window, Role.ASSISTANT))
-    assert stub.asked[0].filter.role == message_pb2.ROLE_ASSISTANT
-    assert stub.asked[0].filter.time_range.since.ToDatetime(tzinfo=UTC) == window.since
+    assert stub.requests[0].filter.role == message_pb2.ROLE_ASSISTANT
+    assert stub.requests[0].filter.time_range.since.ToDatetime(tzinfo=UTC) == window.since
 
 
 async def test_a_skill_cannot_ask_for_more_than_the_budget_gives() -> None:
     skill = steered("## Defaults\n- top_k_default: 200\n", LEXICON)
     stub = ScriptedQuery(talk())
     await recall(stub, "lin", LIKES, skill=skill, budget=Budget(result_items=7))
-    assert {request.top_k for request in stub.asked if type(request).__name__ == "HybridSearchRequest"} == {7}
-    assert max(getattr(request, "page_size", 0) for request in stub.asked) == 7
+    assert {request.top_k for request in stub.requests if type(request).__name__ == "HybridSearchRequest"} == {7}
+    assert max(getattr(request, "page_size", 0) for request in stub.requests) == 7
 
 
 async def test_the_lexicon_is_asked_for_beside_the_exact_words() -> None:
@@ -107,7 +107,7 @@ async def test_an_alias_that_looks_like_an_operator_is_asked_for_as_text() -> No
     assert '"OR user_id:"' in query
     assert '"a AND b"' in query
     assert query.count('"') % 2 == 0
-    assert {request.user_id for request in stub.asked} == {"lin"}
+    assert {request.user_id for request in stub.requests} == {"lin"}
     outside = " ".join(query.split('"')[::2])
     assert not {"AND", "OR", "NOT", "(", ")"} & set(outside.replace("(", " ( ").replace(")", " ) ").split())
     assert "-" not in outside
@@ -163,7 +163,7 @@ async def test_a_skill_spends_no_more_than_the_budget(calls: int) -> None:
     stub = ScriptedQuery(talk(2))
     skill = steered(DEFAULTS, LEXICON, TEMPLATE.format(first="messages_list"), *["- rewrite: {words} x\n"] * 9)
     result = await recall(stub, "lin", LIKES, skill=skill, budget=Budget(tool_calls=calls))
-    assert len(stub.asked) <= calls + 1  # beside them: are the indexes behind?
+    assert len(stub.requests) <= calls + 1  # beside them: are the indexes behind?
     assert result.limits.tool_calls <= calls
 
 

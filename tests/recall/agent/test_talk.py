@@ -16,7 +16,7 @@ NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 USER, ASSISTANT = Role.USER, Role.ASSISTANT
 
 
-def asked(text: str = "", *turns: tuple[Role, str]) -> Question:
+def new_question(text: str = "", *turns: tuple[Role, str]) -> Question:
     return Question(text, NOW, turns=tuple(Turn(role, said_) for role, said_ in turns))
 
 
@@ -30,8 +30,8 @@ def asked(text: str = "", *turns: tuple[Role, str]) -> Question:
     ],
 )
 def test_a_follow_up_question_searches_for_the_last_user_turn(turns: tuple[tuple[Role, str], ...], sought: str) -> None:
-    assert asked("", *turns).query_text == sought
-    assert asked("why?", *turns).query_text == "why?"
+    assert new_question("", *turns).query_text == sought
+    assert new_question("why?", *turns).query_text == "why?"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_follow_up_question_searches_for_the_last_user_turn(turns: tuple[tuple
 )
 def test_a_statement_is_talk(text: str) -> None:
     assert is_statement(text)
-    assert asked(text).is_conversation
+    assert new_question(text).is_conversation
 
 
 @pytest.mark.parametrize(
@@ -56,27 +56,27 @@ def test_a_statement_is_talk(text: str) -> None:
     ],
 )
 def test_questions_requests_and_names_are_not_small_talk(text: str) -> None:
-    assert not asked(text).is_conversation
+    assert not new_question(text).is_conversation
 
 
 def test_only_what_refers_back_looks_at_the_turns() -> None:
     before = (USER, "My sister moved to Lisbon.")
     assert has_back_reference("那是什么时候？")
-    assert asked("When was that?", before).referenced_turn == before[1]
-    assert asked("那是什么时候？", before).referenced_turn == before[1]
-    assert not asked("What is the name of my cat?", before).referenced_turn
-    assert not asked("", before).referenced_turn
+    assert new_question("When was that?", before).referenced_turn == before[1]
+    assert new_question("那是什么时候？", before).referenced_turn == before[1]
+    assert not new_question("What is the name of my cat?", before).referenced_turn
+    assert not new_question("", before).referenced_turn
 
 
 def test_a_turn_prints_without_its_text() -> None:
-    assert "secret" not in repr(asked("", (USER, "secret")).turns)
+    assert "secret" not in repr(new_question("", (USER, "secret")).turns)
 
 
 async def test_chat_turn_without_a_question_is_ranked_semantically() -> None:
     stub = ScriptedQuery([new_message("lin", f"m{n}", f"word number {n}", n) for n in range(1, 5)])
-    result = await recall(stub, "lin", asked("", (USER, "I am so hungry.")), budget=Budget(anchors=0))
+    result = await recall(stub, "lin", new_question("", (USER, "I am so hungry.")), budget=Budget(anchors=0))
     assert stub.methods()[:2] == ["SemanticSearch", "HybridSearch"]
-    assert stub.asked[0].query_text == stub.asked[1].query_text == "I am so hungry."
+    assert stub.requests[0].query_text == stub.requests[1].query_text == "I am so hungry."
     assert [item.message.message_id for item in result.evidence] == ["m1", "m2", "m3", "m4"]
 
 
@@ -84,5 +84,5 @@ async def test_without_meaning_the_words_rank_it() -> None:
 
     messages = [new_message("lin", f"m{n}", f"word number {n}", n) for n in range(1, 4)]
     stub = ScriptedQuery(messages, failing={"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION})
-    result = await recall(stub, "lin", asked("", (USER, "I am so hungry.")), budget=Budget(anchors=0))
+    result = await recall(stub, "lin", new_question("", (USER, "I am so hungry.")), budget=Budget(anchors=0))
     assert {item.message.message_id for item in result.evidence} == {"m1", "m2", "m3"}

