@@ -56,7 +56,7 @@ def _to_partial_date(day: date) -> PartialDate:
     return PartialDate(day.year, day.month, day.day)
 
 
-def _day_reader(days: int) -> _DateReader:
+def _build_offset_reader(days: int) -> _DateReader:
     return lambda _, sent: iter([_to_partial_date(sent + timedelta(days=days))])
 
 
@@ -125,15 +125,15 @@ _UNIT: Final = r"(?P<u>day|night|week|fortnight|month|year)s?"
 _UNIT_ZH: Final = r"(?P<u>天|日|周|星期|礼拜|月|年)"
 _IGNORE_CASE: Final = re.IGNORECASE
 _EXPRESSIONS: Final[tuple[tuple[re.Pattern[str], _DateReader], ...]] = (
-    (re.compile(r"大前天"), _day_reader(-3)),
-    (re.compile(r"前[天晚日]|\bday before yesterday\b", _IGNORE_CASE), _day_reader(-2)),
-    (re.compile(r"昨[天晚日夜儿]?|\byesterday\b|\blast night\b", _IGNORE_CASE), _day_reader(-1)),
+    (re.compile(r"大前天"), _build_offset_reader(-3)),
+    (re.compile(r"前[天晚日]|\bday before yesterday\b", _IGNORE_CASE), _build_offset_reader(-2)),
+    (re.compile(r"昨[天晚日夜儿]?|\byesterday\b|\blast night\b", _IGNORE_CASE), _build_offset_reader(-1)),
     (
         re.compile(r"明[天早晚日儿]|次日|第二天|\btomorrow\b|\b(?:next|following) day\b|\bovernight\b", _IGNORE_CASE),
-        _day_reader(1),
+        _build_offset_reader(1),
     ),
-    (re.compile(r"后[天日晚]|\bday after tomorrow\b", _IGNORE_CASE), _day_reader(2)),
-    (re.compile(r"大后天"), _day_reader(3)),
+    (re.compile(r"后[天日晚]|\bday after tomorrow\b", _IGNORE_CASE), _build_offset_reader(2)),
+    (re.compile(r"大后天"), _build_offset_reader(3)),
     (re.compile(r"上上个?(?:周|星期|礼拜)(?![一二三四五六日天])"), _week_reader(-2)),
     (
         re.compile(r"上个?(?:周|星期|礼拜)(?![一二三四五六日天])|\b(?:last|past|previous) week\b", _IGNORE_CASE),

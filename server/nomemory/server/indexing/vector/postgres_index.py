@@ -132,7 +132,7 @@ class PostgresSharedIndex:
         await self._pool.close()
 
     async def _read_applied_sequence(self, bucket: int, user_id: str) -> int:
-        """Return the sequence up to which every change of a user is indexed or a dead letter."""
+        """Return the highest sequence number up to which all changes of a user are indexed or are dead letters."""
         read_at = time.monotonic()
         rows = await self._fetch_rows(_REACHED, user_id, self._collection, bucket)
         if not rows:

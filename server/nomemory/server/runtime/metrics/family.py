@@ -33,7 +33,7 @@ class MetricFamily:
 
     @property
     def kind(self) -> MetricType:
-        """The metric type. The metric is a counter if its name ends with `_total`."""
+        """The type of the metric: a counter if its name ends with `_total`, otherwise a gauge."""
         if self.bounds:
             return MetricType.HISTOGRAM
         return MetricType.COUNTER if self.name.endswith("_total") else MetricType.GAUGE

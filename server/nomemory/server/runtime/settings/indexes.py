@@ -86,8 +86,8 @@ class EmbedderSettings(SettingsGroup):
     )
     model_cache_dir: Path | None = Field(
         None,
-        description="Directory of the converted `local` model, about 31 MB. Unset means `nomemory` in the user's "
-        "cache directory. If it is not writable, the model is converted at every start (2 s).",
+        description="Directory of the converted `local` models, about 55 MB. Unset means `nomemory` in the user's "
+        "cache directory. If it is not writable, the model is converted at every start (3 s).",
     )
     threads: int = Field(
         1, ge=1, le=64, description="Number of threads with which `local` computes a query or a batch of messages."
