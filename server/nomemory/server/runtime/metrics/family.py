@@ -33,7 +33,7 @@ class MetricFamily:
 
     @property
     def kind(self) -> MetricType:
-        """The type: a histogram if the metric has buckets, a counter if its name ends with `_total`, otherwise a gauge."""
+        """The type: histogram if the metric has buckets, counter if its name ends with `_total`, otherwise gauge."""
         if self.bounds:
             return MetricType.HISTOGRAM
         return MetricType.COUNTER if self.name.endswith("_total") else MetricType.GAUGE
