@@ -71,7 +71,7 @@ def create_backup(*, data: Path | None, out: Path | None) -> None:
 @click.option(
     "--ignore-existing-erasures",
     is_flag=True,
-    help="Do not apply the erasures of the existing message log. Use this if it is damaged.",
+    help="Do not apply the erasures of the existing message log, for example because it is damaged.",
 )
 def restore_backup(
     *, backup: Path, data: Path | None, replace: bool, register: Path | None, ignore_existing_erasures: bool

@@ -195,13 +195,13 @@ def _describe_expiry(record: KeyRecord, now: datetime) -> str:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     envvar="NOMEMORY_KEY_FILE",
     show_envvar=True,
-    help="Key file, if it is not in the data directory.",
+    help="Key file. Default: `server.key` in the data directory.",
 )
 def change_cursor_key(*, action: str, data: Path, key_file: Path | None) -> None:
-    """Rotate the key that signs cursors and write tokens.
+    """Rotate the key that encrypts cursors and write tokens.
 
-    `rotate` creates a new key; cursors and write tokens of the old key remain valid. `retire` removes the old key and
-    invalidates them. A running server applies changes with the next call.
+    `rotate` creates a new key; cursors and write tokens issued with the old key remain valid. `retire` removes the old
+    key and invalidates its cursors and write tokens. A running server applies changes with the next call.
     """
     key = DataDirectory(data, key_file).token_key
     try:

@@ -37,8 +37,8 @@ def migrate_log(*, data_dir: Path, database_url: str | None) -> None:
     All rows are copied in one transaction and verified. If the command is interrupted, run it again. Afterwards no
     server starts on the data directory without NOMEMORY_DATABASE_URL; log.db keeps its messages until you delete it.
 
-    The log keeps its sequences and ids. With the same server.key, cursors and write tokens stay valid, and nothing is
-    embedded again. To go back, export the messages and import them.
+    The message log keeps its sequence numbers and ids. With the same server.key, cursors and write tokens stay valid,
+    and nothing is embedded again. To go back, export the messages and import them.
     """
     settings = load_settings()
     url = database_url or (settings.server.database_url.get_secret_value() if settings.server.database_url else "")

@@ -76,7 +76,7 @@ def build_metadata_filter(entries: Iterable[MetadataEntry]) -> dict[str, str]:
     by_key: dict[str, str] = {}
     for key, value in entries:
         if by_key.setdefault(key, value) != value:
-            raise click.UsageError(f"--metadata has two different values for {key!r}")
+            raise click.UsageError(f"--metadata has two different values for {key!r}: no message can match both")
     return by_key
 
 
@@ -144,7 +144,7 @@ def filter_options(command: Command) -> Command:
     """Add the filter options, and pass `filters` to the command."""
 
     @time_option("--since", f"Only messages at or after this time: {TIME_FORMATS}.")
-    @time_option("--until", "Only messages before this time; same formats.")
+    @time_option("--until", "Only messages before this time; same formats as --since.")
     @role_option("Only messages with this role.")
     @click.option("--conversation", metavar="ID", help="Only messages of this conversation.")
     @click.option(

@@ -21,9 +21,9 @@ from nomemory.v1 import recall_service_pb2 as pb
 @click.argument("question")
 @user_option
 @time_option("--since", f"Prefer messages at or after this time: {TIME_FORMATS}.")
-@time_option("--until", "Prefer messages before this time; same formats.")
+@time_option("--until", "Prefer messages before this time; same formats as --since.")
 @role_option("Prefer messages with this role.")
-@time_option("--now", "Reference time for relative dates; same formats.")
+@time_option("--now", "Reference time for relative dates; same formats as --since.")
 @click.option("--time-zone", default="", metavar="NAME", help="Time zone of the user, such as Asia/Shanghai.")
 @click.option("--conversation", "conversation_id", metavar="ID", help="Search only this conversation.")
 @click.option(

@@ -17,7 +17,7 @@ BUILD: Final = MetricFamily(
 START: Final = MetricFamily(
     "nomemory_start_time_seconds",
     "Start time of the server, in seconds since the Unix epoch.",
-    "An unexpected change indicates a crash. See the log of the server and of its service manager.",
+    "An unexpected change indicates a crash. See the server log and the log of the service manager.",
 )
 CALLS: Final = MetricFamily(
     "nomemory_call_duration_seconds",
@@ -32,8 +32,9 @@ ERRORS: Final = MetricFamily(
     "nomemory_call_errors_total",
     "Failed calls by error reason. Authentication failures have the reasons `CREDENTIALS_MISSING`, "
     "`CREDENTIALS_INVALID`, `SCOPE_MISSING` and `OTHER_USER`.",
-    "`INTERNAL` is a bug: the log contains the exception class and location for the request id. For `OVERLOADED`, "
-    "see `nomemory_reads_rejected_total`. Repeated authentication failures indicate a rotated key or an attack.",
+    "`INTERNAL` is a bug: the server log contains the exception class and location for the request id. For "
+    "`OVERLOADED`, see `nomemory_reads_rejected_total`. Repeated authentication failures indicate a rotated key or an "
+    "attack.",
     labels=("method", "transport", "reason"),
 )
 HTTP_REJECTED: Final = MetricFamily(
@@ -53,7 +54,7 @@ READS_WAITING: Final = MetricFamily(
     "nomemory_reads_waiting",
     "Expensive reads that wait for a slot.",
     "A persistently high value indicates overload. A low `nomemory_reads_active_users` means that few users cause "
-    "it. Otherwise, add servers that share a PostgreSQL database.",
+    "the overload. Otherwise, add servers that share a PostgreSQL database.",
 )
 READS_USERS: Final = MetricFamily(
     "nomemory_reads_active_users",
@@ -82,12 +83,12 @@ LOG_READABLE: Final = MetricFamily(
 )
 LOG_MESSAGES: Final = MetricFamily(
     "nomemory_log_messages",
-    "Messages in the log.",
+    "Messages in the message log.",
     "Informational.",
 )
 LOG_USERS: Final = MetricFamily(
     "nomemory_log_users",
-    "Users with messages in the log.",
+    "Users with messages in the message log.",
     "Informational.",
 )
 LOG_DAMAGED: Final = MetricFamily(
@@ -131,7 +132,7 @@ INDEX_DEAD_LETTERS: Final = MetricFamily(
 INDEX_FAILING: Final = MetricFamily(
     "nomemory_index_failing",
     "1 while indexing fails and is retried, else 0.",
-    "`nomemory status` shows the error. The log contains the stack trace.",
+    "`nomemory status` shows the error. The server log contains the stack trace.",
     labels=("index",),
 )
 EMBEDDER_CALLS: Final = MetricFamily(
@@ -145,13 +146,13 @@ EMBEDDER_CALLS: Final = MetricFamily(
 EMBEDDER_TEXTS: Final = MetricFamily(
     "nomemory_embedder_texts_total",
     "Texts embedded by the model. Cache hits are not counted.",
-    "If it does not increase while messages are pending, the embedder is failing.",
+    "If the value does not increase while messages are pending, the embedder is failing.",
     labels=("purpose",),
 )
 EMBEDDER_ERRORS: Final = MetricFamily(
     "nomemory_embedder_errors_total",
     "Failed embedder calls.",
-    "The model or endpoint is unavailable. Lexical search still works. See the log and `nomemory status`.",
+    "The model or endpoint is unavailable. Lexical search still works. See the server log and `nomemory status`.",
     labels=("purpose",),
 )
 RECALLS: Final = MetricFamily(
@@ -206,7 +207,7 @@ PROCESS_CPU: Final = MetricFamily(
 PROCESS_RESTARTS: Final = MetricFamily(
     "nomemory_process_restarts_total",
     "Restarts of each process, after a crash or on purpose.",
-    "If a process crashes repeatedly, the log contains the exit status and the stack trace.",
+    "If a process crashes repeatedly, the server log contains the exit status and the stack trace.",
     labels=("process",),
 )
 FAULTS: Final = MetricFamily(

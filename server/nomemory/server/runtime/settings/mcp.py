@@ -23,8 +23,8 @@ class McpSettings(SettingsGroup):
     resource_url: str = Field(
         "",
         description="Public https URL of the endpoint of `nomemory mcp --http`, such as `https://memory.example/mcp`. "
-        "The resource identifier of the OAuth metadata. Requires NOMEMORY_MCP_AUTHORIZATION_SERVERS. Empty disables "
-        "the metadata.",
+        "It is the resource identifier in the OAuth metadata. Requires NOMEMORY_MCP_AUTHORIZATION_SERVERS. If empty, "
+        "the endpoint has no OAuth metadata.",
     )
     authorization_servers: str = Field(
         "",
@@ -33,6 +33,6 @@ class McpSettings(SettingsGroup):
     )
     scopes: str = Field(
         "query recall",
-        description="Scopes that MCP clients should request from the authorization server, separated by spaces. Empty "
-        "advertises none.",
+        description="Scopes that MCP clients should request from the authorization server, separated by spaces. "
+        "If empty, the metadata contains no scopes.",
     )

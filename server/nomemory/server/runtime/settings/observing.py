@@ -18,14 +18,14 @@ class MetricsSettings(SettingsGroup):
 
     listen: str = Field(
         "",
-        description="HOST:PORT of a separate metrics endpoint. Port 0 picks a free port. Empty serves `/metrics` "
-        "only on the HTTP address, if HTTP is enabled.",
+        description="HOST:PORT of a separate metrics endpoint. Port 0 picks a free port. If empty, "
+        "`/metrics` is available only on the HTTP address, if HTTP is enabled.",
         validation_alias="NOMEMORY_METRICS_LISTEN",
     )
     token: SecretStr | None = Field(
         None,
         min_length=16,
-        description="Bearer token for `/metrics`, at least 16 characters. Unset: if the server requires "
+        description="Bearer token for `/metrics`, at least 16 characters. If unset and the server requires "
         "credentials, a scrape needs an API key with the scope `admin`.",
     )
 
@@ -39,7 +39,7 @@ class TracingSettings(SettingsGroup):
     endpoint: str = Field(
         "",
         description="OTLP/gRPC endpoint of an OpenTelemetry collector: `http://HOST:PORT`, or `https://HOST:PORT` "
-        "for TLS. Requires `nomemory[otel]`. Empty disables tracing.",
+        "for TLS. Requires `nomemory[otel]`. If empty, tracing is disabled.",
         validation_alias="NOMEMORY_OTLP_ENDPOINT",
     )
     headers: SecretStr | None = Field(
@@ -49,7 +49,8 @@ class TracingSettings(SettingsGroup):
     )
     ca: Path | None = Field(
         None,
-        description="CA certificates (PEM file) of the OTLP endpoint. Unset uses the default CA certificates of gRPC.",
+        description="CA certificates (PEM file) of the OTLP endpoint. If unset, the server uses the default CA "
+        "certificates of gRPC.",
         validation_alias="NOMEMORY_OTLP_CA",
     )
     sample_ratio: float = Field(0.1, ge=0, le=1, description="Fraction of new traces that are recorded, from 0 to 1.")

@@ -47,14 +47,14 @@ class RecallSettings(SettingsGroup):
         ge=0,
         le=1,
         description="Minimum estimated probability that the messages answer the question for the verdict `SUPPORTED`. "
-        "Used without a chat model.",
+        "Applies only without a chat model.",
     )
     sufficiency_possible: float = Field(
         0.2,
         ge=0,
         le=1,
         description="Minimum estimated probability for the verdict `POSSIBLE`. Below it, the verdict is `INSUFFICIENT` "
-        "and the view is empty. Limited to NOMEMORY_RECALL_SUFFICIENCY_THRESHOLD. Used without a chat model.",
+        "and the view is empty. Limited to NOMEMORY_RECALL_SUFFICIENCY_THRESHOLD. Applies only without a chat model.",
     )
     upstream: str = Field("", description="HOST:PORT of the QueryService that `serve --recall-only` reads from.")
     upstream_tls: bool = Field(
@@ -63,8 +63,8 @@ class RecallSettings(SettingsGroup):
     )
     upstream_tls_ca: NonEmpty[Path] | None = Field(
         None,
-        description="CA certificates (PEM file) of the upstream QueryService. Unset uses the default CA "
-        "certificates of gRPC.",
+        description="CA certificates (PEM file) of the upstream QueryService. If unset, the server uses the "
+        "default CA certificates of gRPC.",
     )
     upstream_api_key: NonEmpty[SecretStr] | None = Field(
         None, description="API key for calls to the upstream QueryService."
@@ -73,6 +73,6 @@ class RecallSettings(SettingsGroup):
         0.11,
         gt=0,
         lt=1,
-        description="Minimum estimated probability that a message is evidence, for quoting it in addition to the "
-        "top message. Used without a chat model. A lower value quotes more messages.",
+        description="Minimum estimated probability that a message is evidence. The rules quote the top message, and "
+        "further messages above this value. A lower value quotes more messages.",
     )

@@ -26,7 +26,7 @@ class ServerSettings(SettingsGroup):
     key_file: Path | None = Field(
         None,
         description="Key file for encrypting cursors and write tokens. Servers that share a message log must "
-        "share the key. Unset uses `server.key` in the data directory, which is created if missing.",
+        "share the key. If unset, the file is `server.key` in the data directory, and is created if missing.",
     )
     listen: str = Field(
         "127.0.0.1:7700",
@@ -70,8 +70,8 @@ class HttpSettings(SettingsGroup):
 
     listen: str = Field(
         "",
-        description="HOST:PORT of the HTTP API. Port 0 picks a free port. Empty disables HTTP, unless "
-        f"NOMEMORY_INSPECTOR is true; the address is then {INSPECTOR_ADDRESS}.",
+        description="HOST:PORT of the HTTP API. Port 0 picks a free port. If empty, HTTP is disabled, "
+        f"unless NOMEMORY_INSPECTOR is true; the address is then {INSPECTOR_ADDRESS}.",
         validation_alias="NOMEMORY_HTTP_LISTEN",
     )
     inspector: bool = Field(
@@ -82,7 +82,7 @@ class HttpSettings(SettingsGroup):
     cors_origins: str = Field(
         "",
         description="Origins that may call the HTTP API from a browser, such as `https://chat.example`, separated "
-        "by spaces. `*` allows any origin. Empty allows none.",
+        "by spaces. `*` allows any origin. If empty, no origin is allowed.",
     )
 
 

@@ -107,5 +107,8 @@ class ErasureSettings(SettingsGroup):
         500, ge=1, description="Maximum number of messages that an index erases before it processes other jobs."
     )
     max_pages: int = Field(
-        1000, ge=1, description="Maximum number of 4 KB pages of the SQLite log that are cleaned between two writes."
+        1000,
+        ge=1,
+        description="Maximum number of 4 KB pages of a SQLite message log that are overwritten or released between "
+        "two writes.",
     )
