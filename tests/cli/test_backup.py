@@ -90,7 +90,7 @@ def test_a_key_that_is_none_is_not_put_back(run: Run, backup: Path, tmp_path: Pa
     key.unlink()
     key.symlink_to(kept)
     link = run("restore", str(backup), "--data", "new")
-    assert (short.exit_code, f"the key {key} is invalid" in short.output.replace("\n", " ")) == (1, True)
+    assert (short.exit_code, f"the key file {key} is invalid" in short.output.replace("\n", " ")) == (1, True)
     assert (link.exit_code, "is a symbolic link" in link.output.replace("\n", " ")) == (1, True)
     assert not Path("new").exists()
 

@@ -64,7 +64,7 @@ def test_failed_keys_command_changes_nothing(keys: Keys, tmp_path: Path) -> None
     (tmp_path / "keys.json").write_text("{")
     for arguments in (["list"], ["create", "--name", "chat", "--scope", "query"], ["revoke", "000000000000"]):
         broken = keys(*arguments)
-        assert (broken.exit_code, "invalid file of API keys: " in broken.stderr) == (1, True)
+        assert (broken.exit_code, "invalid credential file (API keys): " in broken.stderr) == (1, True)
     assert (tmp_path / "keys.json").read_text() == "{"
 
 

@@ -47,7 +47,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     if unknown := set(arguments.client) - set(_CLIENTS):
         parser.error(f"unknown client: {', '.join(sorted(unknown))}; valid: {', '.join(_CLIENTS)}")
     if arguments.client and arguments.target:
-        parser.error("--target cannot be combined with clients, which use new servers")
+        parser.error("--target cannot be combined with client names: clients are tested on new servers")
     if not arguments.tls_ca and any(target.startswith("https:") for target in arguments.target or ()):
         parser.error("https requires --tls-ca")
     return arguments

@@ -112,7 +112,7 @@ def _unwrap_exception_groups(error: BaseException) -> BaseException:
 async def _execute_call(connection: McpConnection, step: Json, call: ToolCall) -> list[object]:
     async with connection.open() as client:
         if call.tool not in {tool.name for tool in (await client.list_tools()).tools}:
-            raise NoToolError(f"{call.tool} is not available to {step['as']}")
+            raise NoToolError(f"the tool {call.tool} is not available to the caller {step['as']}")
         if step.get("all"):
             return [item async for item in _iterate_items(client, step["call"], call)]
         return [await _call_and_convert(client, step["call"], call.tool, call.arguments)]

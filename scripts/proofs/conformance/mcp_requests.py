@@ -95,17 +95,17 @@ def build_tool_call(step: Json, request: Json) -> ToolCall:
     """
     call = step["call"]
     if call not in TOOLS:
-        raise NoToolError(f"no tool for {call}")
+        raise NoToolError(f"the MCP server has no tool for {call}")
     fields = dict(_select_single_message(request) if call == "WriteMessages" else request)
     user_id = step.get("for", "") if call in _BOUND_CALLS else fields.pop("userId", "")
     if not user_id and (call not in _BOUND_CALLS or step["as"] == "service"):
-        raise NoToolError("an MCP connection requires a user")
+        raise NoToolError("an MCP connection requires a user id")
     if call == "DeleteMessages" and not {"messageIds", "filter"} & fields.keys():
-        raise NoToolError("DeleteMessages: the tool requires ids")
+        raise NoToolError("DeleteMessages: the tool requires message ids")
     if call == "DeleteMessages" and "writeToken" in step.get("keep", {}).values():
         raise NoToolError("DeleteMessages: the tool returns no write token")
     if not str(step["request"].get(AT_LEAST, "$")).startswith("$"):
-        raise NoToolError(f"{call}: no argument for {AT_LEAST}")
+        raise NoToolError(f"{call}: the tool has no argument for {AT_LEAST}")
     return ToolCall(user_id, TOOLS[call], _build_tool_arguments(call, fields))
 
 
@@ -121,7 +121,7 @@ def _build_tool_arguments(call: str, fields: Json) -> Json:
         if path.partition(".")[0] in _IGNORED_FIELDS | {AT_LEAST}:
             continue
         if path not in _ARGUMENTS[call]:
-            raise NoToolError(f"{call}: no argument for {path}")
+            raise NoToolError(f"{call}: the tool has no argument for {path}")
         arguments[_ARGUMENTS[call][path]] = _to_argument(value)
     return arguments
 

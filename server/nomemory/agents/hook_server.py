@@ -93,7 +93,7 @@ class HookServer:
         try:
             context = await self._build_context(event)
         except (NoMemoryError, UnicodeEncodeError) as error:
-            _log.warning("memory search for a prompt failed", kind=type(error).__name__)
+            _log.warning("the memory search failed; nothing is added to the prompt", kind=type(error).__name__)
             return ""
         if not context:
             return ""
@@ -135,6 +135,8 @@ def _store_event(transcript_sync: TranscriptSync, event: HookEvent) -> None:
     try:
         transcript_sync.store_event(event)
     except NoMemoryError as error:
-        _log.warning("cannot store the messages of a session", agent=event.agent, code=error.code.name)
+        _log.warning(
+            "the local server did not store the messages of a hook event", agent=event.agent, code=error.code.name
+        )
     except OSError as error:
         _log.warning("cannot read transcript", agent=event.agent, error=error.strerror)

@@ -186,5 +186,6 @@ def parse_plugin_messages(event: HookEvent) -> Iterator[ParseResult]:
 def log_rejected(_item: AcceptedMessage | RejectedRecord, reasons: tuple[str, ...]) -> None:
     """Log the invalid fields without their values, which may quote messages."""
     _log.warning(
-        "a message of an agent is invalid and was not stored", fields=[reason.partition(":")[0] for reason in reasons]
+        "a message in the transcript of an agent is invalid and was not stored",
+        fields=[reason.partition(":")[0] for reason in reasons],
     )

@@ -38,7 +38,9 @@ _TERMINAL_DEFAULTS: Final[Mapping[str, str | bool]] = {"log_level": "warning", "
 @click.option(
     "--recall-only", is_flag=True, help="Serve only recalls. The messages are read from the server given with --query."
 )
-@click.option("--query", "upstream", metavar="HOST:PORT", help="Server that has the messages, with --recall-only.")
+@click.option(
+    "--query", "upstream", metavar="HOST:PORT", help="With --recall-only: the server from which messages are read."
+)
 def run_serve(*, recall_only: bool, upstream: str | None, **options: Path | str | bool | None) -> None:
     """Run the server.
 

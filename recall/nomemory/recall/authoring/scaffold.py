@@ -76,7 +76,7 @@ def to_single_line(sentence: str) -> str:
 
 
 def derive_skill_name(scenario: str) -> str:
-    """Return a skill name made of the English words of a description, or of a digest if it has none."""
+    """Return a skill name made of the English words of a description, or of a digest if it has no English words."""
     words = [word for word in _WORD.findall(scenario.casefold()) if word not in _NAME_STOP_WORDS][:_MAX_NAME_WORDS]
     digest = hashlib.blake2b(scenario.encode(), digest_size=4).hexdigest()
     return "-".join(("recall", *(dict.fromkeys(words) or [digest])))[:_MAX_NAME_CHARS].rstrip("-")
@@ -122,7 +122,7 @@ async def draft_lexicon(scenario: str, model: ChatModel) -> str:
         if _is_term(term) and term_aliases
     ]
     if not lines:
-        raise InvalidAnswerError("The answer contains no valid term.")
+        raise InvalidAnswerError("The answer of the chat model contains no valid term.")
     return "".join(lines)
 
 

@@ -58,7 +58,10 @@ class ChatEndpoint:
         """
         timeout_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
         if timeout_s <= 0:
-            raise ChatFailedError(ModelFailureKind.DEADLINE, "the deadline leaves no time for a call to the chat model")
+            raise ChatFailedError(
+                ModelFailureKind.DEADLINE,
+                "the deadline leaves no time for a call to the chat model: set a later deadline",
+            )
         try:
             async with asyncio.timeout(timeout_s):
                 reply = await self._send_prompt(prompt)
@@ -68,7 +71,7 @@ class ChatEndpoint:
             kind = ModelFailureKind.DEADLINE if is_shortened else ModelFailureKind.TIMEOUT
             raise ChatFailedError(kind, _TIMED_OUT) from None
         except (openai.OpenAIError, ValueError) as error:
-            # The package does not convert JSON decoding errors.
+            # The OpenAI library does not wrap JSON decoding errors.
             raise _convert_error(error) from None
 
     async def _send_prompt(self, prompt: Prompt) -> object:

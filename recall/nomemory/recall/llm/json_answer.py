@@ -30,12 +30,14 @@ def extract_object(text: str, keys: AbstractSet[str]) -> JsonObject:
             characters.
     """
     if len(text) > _MAX_CHARS:
-        raise InvalidAnswerError("The answer is too long. Give one JSON object and nothing else.")
+        raise InvalidAnswerError(
+            f"The answer exceeds {_MAX_CHARS:,} characters. Give one JSON object and nothing else."
+        )
     for candidate in _find_json_objects(_THINKING.sub("", text)):
         if keys & candidate.keys():
             return candidate
     expected = ", ".join(f'"{key}"' for key in sorted(keys))
-    raise InvalidAnswerError(f"The answer holds no JSON object with {expected}. Give that object and nothing else.")
+    raise InvalidAnswerError(f"The answer contains no JSON object with {expected}. Give that object and nothing else.")
 
 
 def _find_json_objects(text: str) -> Iterator[JsonObject]:

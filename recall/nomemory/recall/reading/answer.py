@@ -138,7 +138,10 @@ class ParsedStatement(_ParsedObject):
 
 
 class ParsedConflict(_ParsedObject):
-    """Two conflicting citations. A chat model may write them as a list, and statements in their place."""
+    """Two conflicting citations.
+
+    A chat model may write a list instead of an object, and statements instead of citations.
+    """
 
     earlier: Annotated[ParsedCitation, BeforeValidator(_take_first_citation)]
     later: Annotated[ParsedCitation, BeforeValidator(_take_first_citation)]
@@ -292,8 +295,8 @@ def parse_answer(text: str, message_id_of: Callable[[str], str], zone: tzinfo | 
     try:
         part = ParsedAnswer.model_validate(extract_object(text, _ANSWER_KEYS))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"][0]
-        raise InvalidAnswerError(f'"{first}" is not as the schema says.') from None
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise InvalidAnswerError(f'"{first["loc"][0]}" does not match the schema: {first["msg"]}.') from None
     calls = () if part.stop else tuple(_parse_call(call, message_id_of, zone) for call in part.look_up[:MAX_LOOKUPS])
     return ModelAnswer(
         _build_draft(part, message_id_of), tuple(replace(call, thought=part.thought) for call in calls), part.thought
@@ -331,9 +334,9 @@ def _parse_call(call: JsonObject, message_id_of: Callable[[str], str], zone: tzi
     """
     tool, arguments = call.get("tool"), call.get("args")
     if not isinstance(tool, str) or tool not in LOOKUP_TOOLS:
-        raise InvalidAnswerError(f'"tool" has to be one of {", ".join(LOOKUP_TOOLS)}.')
+        raise InvalidAnswerError(f'"tool" must be one of {", ".join(LOOKUP_TOOLS)}.')
     if not isinstance(arguments, dict):
-        raise InvalidAnswerError(f'"args" of {tool} has to be an object with its arguments.')
+        raise InvalidAnswerError(f'"args" of {tool} must be an object with the arguments of the tool.')
     if any(abs(number) > _MAX_INTEGER for number in _iterate_integers(arguments)):
         raise InvalidAnswerError("An integer may have at most 15 digits.")
     if tool == NEIGHBORS and isinstance(label := arguments.get("message_id"), str):

@@ -122,7 +122,7 @@ class BoundTools:
             QueryServiceUnavailableError: all calls failed.
         """
         if self._failed_call_types and not self._response_count:
-            raise QueryServiceUnavailableError("all calls to the QueryService failed")
+            raise QueryServiceUnavailableError("all calls to the QueryService failed: retry later")
 
     async def wait_for_write(self, timeout_s: float) -> None:
         """Wait until both indexes have reached the write token of the binding, if there is one.
@@ -311,7 +311,7 @@ class BoundTools:
     ) -> ToolResult:
         """Build the result of a tool call.
 
-        Rankings are not shortened to the budget, because the recall itself needs them.
+        Rankings may have more messages than the budget allows, because the recall itself needs all of them.
         """
         kept = list(hits) if is_ranking else limit_hits_to_budget(hits, self._budget)
         notes = [f"{len(kept)} messages"]
@@ -346,7 +346,9 @@ class BoundTools:
             return ToolResult(observation=observation, succeeded=False, semantic_disabled=True)
         if error.code in _TRANSIENT or (error.code in _EMBEDDER_FAILURE and is_semantic):
             return self._record_missing_response(error, arguments)
-        raise QueryServiceUnavailableError(f"the QueryService returned {error.code.name}") from raised
+        raise QueryServiceUnavailableError(
+            f"a call to the QueryService failed with the status {error.code.name}"
+        ) from raised
 
     def _has_caller_vector(self, arguments: Arguments) -> bool:
         """Return whether a request contains the caller's vector rather than a planner's."""

@@ -48,7 +48,7 @@ class RequestBuilder:
         """Build a request that lists messages by time.
 
         Raises:
-            InvalidToolCallError: the time range is empty, or the filter names another conversation than the binding.
+            InvalidToolCallError: the time range is empty, or the filter names a conversation other than the binding's.
                 The methods that build search requests raise this error, too.
         """
         return pb.ListMessagesRequest(
@@ -124,10 +124,12 @@ class RequestBuilder:
         since, until = filter_.time_range.since, filter_.time_range.until
         until = self._before if until is None else min(until, self._before)
         if since is not None and since >= until:
-            raise InvalidToolCallError("the time range is empty: nothing is looked at from the time of the question on")
+            raise InvalidToolCallError(
+                "the time range is empty: messages at or after the time of the question are not searched"
+            )
         bound_conversation = self._binding.conversation_id
         if bound_conversation and filter_.conversation_id not in {"", bound_conversation}:
-            raise InvalidToolCallError("this recall is confined to another conversation")
+            raise InvalidToolCallError("this recall is restricted to another conversation")
         encoded = message_pb2.Filter(
             role=ROLE_IN_CONTRACT[filter_.role or Role.ANY],
             conversation_id=bound_conversation or filter_.conversation_id,

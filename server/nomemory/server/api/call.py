@@ -92,5 +92,5 @@ class CallContext:
             Fault: USER_NOT_BOUND, the call is not bound to a user.
         """
         if self.bound is None:
-            raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, "this call is not bound to a user")
+            raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, "this call is not bound to a user: send `x-user-id`")
         return self.bound.user_id

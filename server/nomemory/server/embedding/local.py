@@ -109,7 +109,7 @@ class LocalEmbedder:
             (vector,) = await self._queries.call((text,))
             return l2_normalize(vector, self.dimension)
         except WorkerError as error:
-            raise embedder_unavailable_fault("the embedder does not respond", "crash") from error
+            raise embedder_unavailable_fault("the embedder does not respond: retry later", "crash") from error
         except UnusableVectorError as error:
             raise embedder_unavailable_fault(
                 f"the model returned an unusable vector for the query: it {error}", "unusable"
@@ -147,7 +147,7 @@ class LocalEmbedder:
             except WorkerFailedError:
                 raise await self._classify_failure(position, "the model failed to embed the text") from None
             return vector
-        raise await self._classify_failure(position, f"the model process crashed {_CRASHES_MAX} times")
+        raise await self._classify_failure(position, f"the model process crashed on the text {_CRASHES_MAX} times")
 
     async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
         """Embed a probe text, and return the error of a failed call.
@@ -170,7 +170,7 @@ class LocalEmbedder:
             except (WorkerLostError, WorkerFailedError):
                 raise
             except WorkerError as error:
-                raise embedder_unavailable_fault("the embedder does not respond", "start") from error
+                raise embedder_unavailable_fault("the embedder does not respond: retry later", "start") from error
         return [l2_normalize(vector, self.dimension) for vector in vectors]
 
 

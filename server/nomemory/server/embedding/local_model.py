@@ -108,7 +108,8 @@ def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling
         check=False,
     )
     if process.returncode:
-        raise LocalModelError(f"{path}: {(process.stderr.splitlines() or ['the model cannot be loaded'])[-1]}")
+        unexplained = f"the process that loads the model exited with code {process.returncode}"
+        raise LocalModelError(f"{path}: {(process.stderr.splitlines() or [unexplained])[-1]}")
     description: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     name = f"{path.name}-{description['digest'][:_DIGEST_SHOWN]}"
     return LocalModel(name, description["dimension"], str(path), (OF_DIRECTORY, *arguments))

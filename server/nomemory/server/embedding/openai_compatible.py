@@ -204,9 +204,13 @@ class OpenAICompatibleEmbedder:
                 dimensions=self._dimensions,
             )
         except openai.APITimeoutError:
-            raise embedder_unavailable_fault("the request to the embedding endpoint timed out", "timeout") from None
+            raise embedder_unavailable_fault(
+                "the embedding endpoint did not answer within NOMEMORY_EMBEDDING_TIMEOUT_S: retry later", "timeout"
+            ) from None
         except openai.APIConnectionError:
-            raise embedder_unavailable_fault("the embedding endpoint cannot be reached", "connection") from None
+            raise embedder_unavailable_fault(
+                "the embedding endpoint cannot be reached: check OPENAI_BASE_URL", "connection"
+            ) from None
         except openai.APIStatusError as error:
             raise classify_response(error.status_code, error.response.headers) from None
         except (openai.OpenAIError, ValueError):  # ValueError: the response is not JSON

@@ -66,7 +66,7 @@ def retire_key(path: Path) -> None:
     with file_lock(path):
         keys = read_key(path)
         if len(keys) == KEY_BYTES:
-            raise KeyFileError(f"{path} does not contain an old key")
+            raise KeyFileError(f"{path} does not contain an old key: run `nomemory cursor-key rotate` first")
         write_atomically(path, keys[:KEY_BYTES], like=path.stat())
 
 

@@ -23,5 +23,7 @@ async def wait_until_applied(
     with start_child_span(f"wait for the {name}"):
         while not await is_applied():
             if asyncio.get_running_loop().time() >= deadline:
-                raise Fault(Reason.ERROR_REASON_INDEX_LAGGING, f"the {name} has not applied this write yet")
+                raise Fault(
+                    Reason.ERROR_REASON_INDEX_LAGGING, f"the {name} has not applied this write yet: retry later"
+                )
             await asyncio.sleep(poll_s)

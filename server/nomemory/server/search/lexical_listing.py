@@ -106,7 +106,7 @@ class LexicalListing:
     def _resume_listing(self, listing: Listing, query: Query, cursor: str, applied: int | None) -> _ListingState:
         resumed = self._cursors.resume(listing, cursor, RankedCursor)
         if applied is not None and applied < resumed.pinned:
-            raise index_unavailable_fault("the lexical index is being rebuilt")
+            raise index_unavailable_fault("the lexical index is being rebuilt: retry later")
         terms, since_us = resumed.window_terms, resumed.window_since_us
         window = None if terms is None or since_us is None else RankingWindow(terms, since_us)
         ranking = FrozenRanking(resumed.pinned, tuple(resumed.weights), window)

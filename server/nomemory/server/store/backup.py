@@ -109,7 +109,9 @@ def verify_backup(backup: Path) -> BackupManifest:
     if not log.exists():
         raise BackupError(f"{log} is missing from the backup: use another backup")
     if file_digest(log) != manifest.sha256:
-        raise BackupError(f"{log} is damaged or was replaced: its SHA-256 does not match {_MANIFEST}")
+        raise BackupError(
+            f"{log} is damaged or was replaced: its SHA-256 does not match {_MANIFEST}; use another backup"
+        )
     _check_key(backup / _KEY)
     return manifest
 
@@ -203,7 +205,7 @@ def _copy_log(source: Path, target: Path) -> int:
             (version,) = copy.execute("PRAGMA user_version").fetchone()
             (messages,) = copy.execute("SELECT count(*) FROM messages").fetchone()
     except sqlite3.Error as error:
-        raise BackupError(f"{source} cannot be copied: {error}") from error
+        raise BackupError(f"the message log {source} cannot be copied: {error}") from error
     if version != SCHEMA_VERSION:
         raise BackupError(
             f"{source} has schema {version}, but schema {SCHEMA_VERSION} is required: "
@@ -225,7 +227,7 @@ def _read_manifest(backup: Path) -> BackupManifest:
     except (OSError, ValueError, TypeError):
         raise BackupError(f"{backup} is not a backup: {_MANIFEST} is missing or malformed") from None
     if manifest.format != _FORMAT or manifest.schema > SCHEMA_VERSION:
-        raise BackupError(f"{backup} was made by a newer version of NoMemory")
+        raise BackupError(f"{backup} was made by a newer version of NoMemory: restore it with that version")
     return manifest
 
 
@@ -237,7 +239,7 @@ def _check_key(key: Path) -> None:
     except FileNotFoundError:
         return
     except (KeyFileError, OSError) as error:
-        raise BackupError(f"the key {key} is invalid: {error}") from None
+        raise BackupError(f"the key file {key} is invalid: {error}") from None
 
 
 def _copy_file(source: Path, target: Path) -> None:

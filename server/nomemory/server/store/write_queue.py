@@ -54,7 +54,7 @@ class WriteQueue(Generic[Queued]):
                 limits = f"{self._jobs_max:,} writes or {self._bytes_max:,} bytes"
                 raise Fault(
                     Reason.ERROR_REASON_OVERLOADED,
-                    f"the write queue is full: at most {limits} may wait",
+                    f"the write queue is full: at most {limits} may wait; retry later",
                     retry_after_s=_RETRY_AFTER_S,
                 )
             self._partitions[partition].append((job, size))

@@ -81,7 +81,7 @@ class MethodAdapter:
     async def _read_request(self, requests: Requests, reserve: Reserve) -> ProtoMessage:
         request = await self._read_next_request(requests, reserve)
         if request is None:
-            raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request message")
+            raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request message: send one")
         return request
 
     async def _read_next_request(self, requests: Requests, reserve: Reserve) -> ProtoMessage | None:

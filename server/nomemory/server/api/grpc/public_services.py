@@ -102,7 +102,7 @@ async def _read_request(limits: RequestLimits, requests: AsyncIterator[Any]) -> 
         async with asyncio.timeout(_READ_TIMEOUT_S):
             request = await anext(requests, None)
     if request is None:
-        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request message")
+        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request message: send one")
     return request
 
 

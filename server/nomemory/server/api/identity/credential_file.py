@@ -77,4 +77,4 @@ def parse_document(document: type[_Document], raw: bytes, kind: str) -> _Documen
         problems = "; ".join(
             f"{'.'.join(map(str, problem['loc'])) or 'top level'}: {problem['msg']}" for problem in error.errors()[:3]
         )
-        raise ValueError(f"invalid file of {kind}: {problems}") from None
+        raise ValueError(f"invalid credential file ({kind}): {problems}") from None

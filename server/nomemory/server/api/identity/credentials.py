@@ -68,5 +68,5 @@ def _parse_bearer(value: str) -> SentApiKey | SentBearerToken:
 
 def _decode_text(value: str | bytes) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise invalid_credentials_fault("the credential is empty")
+        raise invalid_credentials_fault("the credential is empty: send an API key or a token")
     return value

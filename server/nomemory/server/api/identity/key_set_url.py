@@ -76,7 +76,7 @@ class RemoteKeySet:
             self._keys = parse_key_set(await asyncio.to_thread(self._fetch), self._algorithms)
             self._fetched_at = self._clock()
         except (OSError, HTTPException, ValueError) as error:
-            _log.warning("cannot fetch the JSON Web Key Set", kind=type(error).__name__)
+            _log.warning("cannot fetch the JSON Web Key Set: check NOMEMORY_JWT_JWKS", kind=type(error).__name__)
         finally:
             self._fetch_task = None
 
@@ -118,7 +118,7 @@ def fetch_document(url: str, timeout_s: float = _FETCH_TIMEOUT_S) -> bytes:
         while chunk := response.read1(_CHUNK_BYTES):
             document += chunk
             if len(document) > _MAX_BYTES:
-                raise OSError(f"the document is larger than {_MAX_BYTES} bytes")
+                raise OSError(f"the JSON Web Key Set is larger than {_MAX_BYTES} bytes")
             if time.monotonic() > deadline:
-                raise OSError(f"the fetch took longer than {timeout_s} seconds")
+                raise OSError(f"the JSON Web Key Set was not received within {timeout_s} seconds")
     return document

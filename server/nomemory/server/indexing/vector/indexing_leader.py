@@ -110,7 +110,7 @@ class IndexingLeader:
         state = await self.lock.read_checkpoint()
         is_begun = state.checkpoint.latest > 0
         if is_begun and await self.in_store_thread(self.feed.has_messages_to_index) and not await self.index.count():
-            _log.error("the vector index is empty; rebuilding it")
+            _log.error("the vector index has lost its points; rebuilding it from the message log")
             await self.lock.start_over()
             state = await self.lock.read_checkpoint()
         await self.lock.listen(self.on_query)

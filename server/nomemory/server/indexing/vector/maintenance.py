@@ -133,7 +133,7 @@ class IndexMaintenance:
 
     async def _rebuild(self) -> None:
         self._record_damage("the index files are damaged; the index is being rebuilt")
-        _log.error("the vector index is damaged; rebuilding it")
+        _log.error("the vector index is damaged; rebuilding it from the message log")
         await self.index.reset()
         await self.in_store_thread(self.feed.backlog.start_over)
         self.on_work()

@@ -44,7 +44,9 @@ async def open_indexed_spaces(
     try:
         previous = restore_previous_model(settings, builder.directory, embedder, position, previous_faults, meters)
     except PreviousModelUnavailableError as error:
-        _log.warning("the embedding model has changed, and the previous model is not available", cause=str(error))
+        _log.warning(
+            "the embedding model has changed, and semantic searches use the incomplete new index", cause=str(error)
+        )
         previous, migration_notice = None, str(error)
     configured = builder.build(settings, embedder, faults)
     stack.push_async_callback(configured.close)

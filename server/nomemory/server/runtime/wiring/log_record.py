@@ -29,7 +29,11 @@ def _record_last_position(store: LogStore, path: Path) -> None:
     try:
         write_log_record(path, _read_position(store))
     except OSError as error:
-        _log.warning("cannot record the position of the message log", cause=error.strerror)
+        _log.warning(
+            "cannot write the position of the message log: check the disk of the data directory",
+            path=str(path),
+            cause=error.strerror,
+        )
 
 
 def _read_position(store: LogStore) -> LogPosition:

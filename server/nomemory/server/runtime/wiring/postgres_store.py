@@ -72,7 +72,9 @@ class PostgresStore:
     ) -> tuple[PostgresLogWriter, PostgresLogErasure]:
         """Open the message log for writes and erasure."""
         if not run_blocking(upgrade_schema(self._database)):
-            _log.warning("PostgreSQL runs with fsync=off: acknowledged messages can be lost if its host crashes")
+            _log.warning(
+                "PostgreSQL runs with fsync=off, so a crash of its host can lose acknowledged messages: set fsync=on"
+            )
         name = load_follower_name(self._directory.follower_file)
         has_index = self._settings.vector.qdrant_url is None
         record = read_log_record(self._directory.log_record)

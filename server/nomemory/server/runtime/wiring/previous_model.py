@@ -109,7 +109,7 @@ def _restore_model(settings: Settings, record: ModelRecord, faults: ActiveFaults
 
     def wrap_embedder(model: Embedder) -> Embedder:
         if collection_name(model.model, model.dimension) != record.collection:
-            raise PreviousModelUnavailableError(f"the installed packages provide {model.model} instead")
+            raise PreviousModelUnavailableError(f"the installed packages provide the model {model.model} instead")
         watched.append(WatchedEmbedder(trace_embedder(model, settings)))
         return watched[0]
 

@@ -103,7 +103,7 @@ class LogInspector:
         if inspection.messages or inspection.file:
             sequences = [message.sequence for message in inspection.messages[:10]]
             _log.error(
-                "the message log is damaged",
+                "the message log is damaged: run `nomemory doctor` for details",
                 messages=len(inspection.messages),
                 sequences=sequences,
                 file=inspection.file,

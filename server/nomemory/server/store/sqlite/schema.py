@@ -243,7 +243,7 @@ def read_identity(connection: sqlite3.Connection) -> LogIdentity:
     """
     log_id = read_meta(connection, "log_id")
     if log_id is None:
-        raise sqlite3.DatabaseError("`log_id` is missing from the table `meta` of the message log")
+        raise sqlite3.DatabaseError("`log_id` is missing from the table `meta` of the message log: restore a backup")
     return LogIdentity(log_id, read_meta(connection, EPOCH) or "")
 
 

@@ -144,7 +144,7 @@ def _translate_errors() -> Iterator[None]:
         yield
     except ERRORS as error:
         cause = getattr(error, "sqlstate", None) or type(error).__name__
-        raise index_unavailable_fault("the lexical index cannot be read", cause, RETRY_AFTER_S) from error
+        raise index_unavailable_fault("the lexical index cannot be read: retry later", cause, RETRY_AFTER_S) from error
 
 
 def _to_sequence_array(count: int, sequences: Sequence[int] | None, max_sequences: int) -> NDArray[np.int64]:

@@ -130,7 +130,7 @@ def _translate_errors() -> Iterator[None]:
         with translate_panics():
             yield
     except (IndexUnusableError, EnginePanicError) as error:
-        raise index_unavailable_fault("the lexical index cannot be read") from error
+        raise index_unavailable_fault("the lexical index cannot be read: retry later") from error
 
 
 class TantivyLexicalIndex:

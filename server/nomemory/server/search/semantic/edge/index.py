@@ -200,4 +200,6 @@ class EdgeIndex:
         except WorkerError as error:
             if not isinstance(error, WorkerSlowError):
                 self.reconcile_requested.set()
-            raise index_unavailable_fault("the vector index does not respond", type(error).__name__) from error
+            raise index_unavailable_fault(
+                "the vector index does not respond: retry later", type(error).__name__
+            ) from error

@@ -52,7 +52,7 @@ class ShardDirectory:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise ShardBusyError(f"{self._root} is in use by another process") from None
+                    raise ShardBusyError(f"{self._root} is in use by another process: stop that process") from None
                 time.sleep(_LOCK_POLL_S)
             else:
                 return

@@ -31,4 +31,4 @@ def unavailable_fault(error: BaseException) -> Fault:
 
     The fault contains only the type of the error.
     """
-    return index_unavailable_fault("the vector index does not respond", type(error).__name__)
+    return index_unavailable_fault("the vector index does not respond: retry later", type(error).__name__)
