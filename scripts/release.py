@@ -3,7 +3,8 @@
 `scripts/release.py check [TAG]` checks that all files declare one version, that TAG matches it, and that the changelog
 has a section for it.
 `scripts/release.py notes TAG` prints the changelog section of a version.
-`scripts/release.py pages` replaces the passages for the time before the first release with those for the time after it.
+`scripts/release.py pages` replaces passages for unreleased versions with the passages that apply after the first
+release.
 `scripts/release.py registry FOLDER` validates server.json against the MCP registry schemas in FOLDER.
 """
 
@@ -65,13 +66,13 @@ def read_changelog_section(version: str, root: Path = ROOT) -> str:
 
 
 def find_unreleased_pages(root: Path = ROOT) -> Iterator[Path]:
-    """Yield the pages that have a passage for the time before the first release."""
+    """Yield the pages that have a passage that applies only before the first release."""
     for folder in (root, root / "docs", root / "website"):
         yield from (page for page in sorted(folder.glob("*.md")) if _PASSAGE.search(page.read_text("utf-8")))
 
 
 def update_pages(root: Path = ROOT) -> None:
-    """Replace the passages for the time before the first release with those for the time after it."""
+    """Replace passages for unreleased versions with the passages that apply after the first release."""
     for page in find_unreleased_pages(root):
         page.write_text(_PASSAGE.sub(r"\1", page.read_text("utf-8")), "utf-8")
 

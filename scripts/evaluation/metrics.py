@@ -51,7 +51,7 @@ def compute_ranking_metrics(ranked: Sequence[str], evidence: Collection[str]) ->
 def compute_session_metrics(
     ranked: Sequence[str], evidence: Collection[str], conversations: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return `session_recall@k`, the metric by conversation that other systems report; empty without conversations.
+    """Return `session_recall@k`, the metric per conversation that other systems report; empty without conversations.
 
     `session_recall@k` is the share of the conversations of the evidence among the first k distinct conversations of the
     ranking. Messages without a conversation are ignored.

@@ -47,7 +47,7 @@ _ROUNDS: Final = 4
 
 
 def measure_embedder(data: Path) -> dict[str, float]:
-    """Measure the local embedder while a new server indexes a backlog, and its model in this process.
+    """Measure the embedder of a new server that indexes a backlog, then the same model alone in this process.
 
     Returns:
         `busy`, the share of time that the embedder process uses the CPU; `messages_per_s`, the indexing rate of the

@@ -44,7 +44,7 @@ def _find_program(name: str) -> Path:
 
 @dataclass(frozen=True)
 class PrivatePostgres:
-    """A temporary PostgreSQL server; `root` contains its data, its socket and its log."""
+    """A temporary PostgreSQL server; `root` contains its data, its socket and its log file."""
 
     root: Path
 

@@ -27,7 +27,7 @@ class Replicas:
         """Start the servers that do not run; return the seconds until all are ready.
 
         Raises:
-            ServerStartError: a server exited or was not ready in time; the server's log states the reason.
+            ServerStartError: a server exited or was not ready in time; the server's log file states the reason.
         """
         first = self.servers[0]
         seconds = 0.0

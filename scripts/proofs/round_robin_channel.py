@@ -12,7 +12,7 @@ import grpc
 class RoundRobinChannel(grpc.Channel):
     """A channel that sends each call through the next of several channels.
 
-    A read directly after a write therefore goes to another server than the write.
+    A read directly after a write therefore goes to a different server.
 
     Args:
         channels: one channel per server; `close` closes them.

@@ -45,7 +45,7 @@ class ServerUnderTest:
         """Start the server; return the seconds until it is ready.
 
         Raises:
-            ServerStartError: the server exited or was not ready in time; the server's log states the reason.
+            ServerStartError: the server exited or was not ready in time; the server's log file states the reason.
         """
         began = time.monotonic()
         self._spawn()

@@ -25,7 +25,8 @@ class Example:
     Attributes:
         vectors: the vectors of all messages of the set.
         candidates: the rows of the candidate messages in `vectors`.
-        facts: for each required fact, the positions in `candidates` of its evidence; empty if nothing answers.
+        facts: for each required fact, the positions in `candidates` of its evidence; empty if no message
+            answers the question.
     """
 
     user_id: str

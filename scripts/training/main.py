@@ -1,8 +1,8 @@
 """Train the query adapter of the local embedder on labeled sets.
 
-The vectors of messages stay as they are: only queries are embedded differently, so that no index is rebuilt. For each
-question, a softmax over the user's messages and the option "no message answers" is trained to select the evidence
-(a listwise loss with a null option).
+The adapter changes the vectors of queries only, so no index needs to be rebuilt. For each question, a softmax over the
+user's messages and the option "no message answers" is trained to select the evidence (a listwise loss with a null
+option).
 """
 
 from __future__ import annotations

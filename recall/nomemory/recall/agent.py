@@ -74,7 +74,7 @@ class RecallAgent:
         """Search the messages, then build the verified answer. Cancelling the task stops all work immediately.
 
         Raises:
-            QueryServiceUnavailableError: the QueryService cannot be read.
+            QueryServiceUnavailableError: the QueryService does not respond or rejects all reads.
             EmbeddingRefusedError: the service rejected the caller's vector of the question.
             WriteTokenRefusedError: the write token belongs to another message log.
             IndexLaggingError: the indexes did not reach the write token in time.

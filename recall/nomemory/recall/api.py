@@ -37,7 +37,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
     metadata: Sequence[tuple[str, str]] = (),
     at_least: str = "",
 ) -> RecallResult:
-    """Answer a question about one user with evidence.
+    """Answer a question about one user, with quotes as evidence.
 
     Args:
         stub: a grpc.aio stub of QueryService, or a compatible object.
@@ -56,7 +56,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         at_least: a write token. The recall first waits until both indexes contain the write with this token.
 
     Raises:
-        QueryServiceUnavailableError: the QueryService cannot be read.
+        QueryServiceUnavailableError: the QueryService does not respond or rejects all reads.
         EmbeddingRefusedError: the service rejected the vector of the question.
         WriteTokenRefusedError: the write token belongs to another message log.
         IndexLaggingError: the indexes did not reach the write token in time.

@@ -27,7 +27,7 @@ _MAX_NAMING_TERMS: Final = 256
 
 
 def name_prefix(name: str) -> str:
-    """Return the first three characters of a name in lower case, which its short forms have, too."""
+    """Return the first three characters of a name in lower case. Short forms of the name have the same prefix."""
     return name[:_PREFIX_CHARS].lower()
 
 

@@ -14,7 +14,7 @@ from nomemory.text.time_range import ANY_TIME, TimeRange
 
 
 class TimePrecision(Enum):
-    """How precisely an expression specifies a time: exactly, vaguely, or without a limit."""
+    """Precision of a time expression."""
 
     EXACT = "exact"
     """An exact date, week or month."""
@@ -260,7 +260,7 @@ def _read_english_weekday(match: re.Match[str], now: datetime) -> TimeRange | No
 
 
 def _read_time_ago(match: re.Match[str], now: datetime) -> TimeRange | None:
-    """Return the range of an expression such as "two weeks ago": one unit, with its center at exactly that time."""
+    """Return the range of an expression such as "two weeks ago": one unit long, centered on that time."""
     count, unit = _parse_number(match["n"]), _UNIT_DAYS[match["u"].lower()]
     if not count:
         return None

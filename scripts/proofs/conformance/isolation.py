@@ -55,7 +55,7 @@ def _check_scores(run: ConformanceRun) -> Iterator[str]:
 def _read_serialized_replies(
     run: ConformanceRun, dataset: Dataset, token: str, query_vector: list[float]
 ) -> list[bytes]:
-    """Return the serialized replies without cursors, which differ on each call."""
+    """Return the serialized replies without cursors, because cursors differ on each call."""
     replies: list[bytes] = []
     for word in WORDS:
         request = q.LexicalSearchRequest(user_id=dataset.user_id, query_text=word, at_least=token)

@@ -49,7 +49,7 @@ class ClientMethod(Generic[Options, Reply]):
 
     Attributes:
         path: the path of the method in gRPC, such as `/nomemory.v1.QueryService/ListMessages`.
-        build_request: the function that builds a request, and whose parameters become those of the client's method.
+        build_request: the function that builds a request. The client method has the same parameters.
         has_import_timeout: whether `import_timeout` applies instead of `timeout`.
     """
 

@@ -105,7 +105,7 @@ def add_authorization(metadata: Sequence[tuple[str, str]], identity: ClientCrede
 
 
 def create_channel_credentials(identity: ClientCredentials) -> grpc.ChannelCredentials | None:
-    """Return channel credentials with the TLS options; None if the channel is not to be encrypted.
+    """Return channel credentials with the TLS options; None for an unencrypted channel.
 
     Raises:
         OSError: a TLS file cannot be read.

@@ -31,7 +31,7 @@ class NoMemoryError(Exception):
         reason: the name of a nomemory.v1.ErrorReason; empty if the error did not come from a NoMemory server.
         violations: the fields of the request that the server rejected.
         metadata: details of the error, as key-value pairs of google.rpc.ErrorInfo.
-        request_id: the request id in the server's log; empty if no server responded.
+        request_id: the request id that the server logs; empty if no server responded.
         retry_after: the suggested delay before a retry, in seconds; None if the server suggests none.
     """
 

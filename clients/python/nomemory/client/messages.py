@@ -1,4 +1,4 @@
-"""Build messages from plain Python values, and the types of filter and read options."""
+"""Conversion of Python values to messages, and the types of filter and read options."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
         name: the author's name, for chats with several people.
         conversation_id: the conversation that the message belongs to, if any.
         metadata: arbitrary string keys and values.
-        embedding: the vector of `content`, which the server computes by default.
+        embedding: the vector of `content`. By default, the server computes it.
         expire_ts: the time after which the message is no longer returned; must be after `ts`. By default, a message
             does not expire.
         retracts: ids of the messages that this message retracts, at most 32.

@@ -60,7 +60,7 @@ class QuotedMessage(Protocol):
 
     @property
     def message_id(self) -> str:
-        """The id of the message that is quoted."""
+        """The id of the quoted message."""
 
     @property
     def quote(self) -> str:
@@ -318,7 +318,7 @@ def build_prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: 
 
 
 def sort_evidence_by_time(reply: pb.RecallResponse) -> list[pb.EvidenceMessage]:
-    """Return the evidence of a recall, which the response has in ranking order, sorted by time, oldest first."""
+    """Return the evidence of a recall, sorted by time, oldest first. The response is in ranking order."""
     return sorted(reply.evidence, key=lambda item: (item.message.ts.ToNanoseconds(), item.message.message_id))
 
 

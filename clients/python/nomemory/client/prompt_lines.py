@@ -1,4 +1,4 @@
-"""Formatting of the lines in a prompt block, and the code in its fence."""
+"""Formatting of the lines of a prompt block, and computation of its fence code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _escape_char(char: str) -> str:
 
 
 def compute_fence_code(lines: str) -> str:
-    """Return the code of a fence: a hash of the lines that does not occur in the lines."""
+    """Return the code for the fence: a hash of the lines that does not occur in the lines."""
     code = sha256(lines.encode()).hexdigest()[:_CODE_CHARS]
     while code in lines:
         code = sha256(code.encode()).hexdigest()[:_CODE_CHARS]

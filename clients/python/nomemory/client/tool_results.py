@@ -122,7 +122,7 @@ def message_to_json(source: message_pb2.ChatMessage, score: float | None = None)
 
 
 def format_instant(moment: Timestamp) -> str:
-    """Format a time by RFC 3339."""
+    """Format a time as RFC 3339 text."""
     return moment.ToDatetime(tzinfo=UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -50,7 +50,9 @@ def to_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None)
 
 
 def to_filter_options(conditions: Mapping[str, Any]) -> FilterOptions:
-    """Convert the filter conditions of a LangGraph search. Supported are `role`, and `said_at` with `$gte` or `$lt`.
+    """Convert the filter conditions of a LangGraph search.
+
+    The supported conditions are `role`, and `said_at` with `$gte` or `$lt`.
 
     Raises:
         UnsupportedOperationError: a condition is not supported.

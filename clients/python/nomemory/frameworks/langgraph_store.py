@@ -54,7 +54,7 @@ class MemoryStore(BaseStore):
         """Execute store operations in order.
 
         Raises:
-            ValueError: an operation is not supported, but all operations before it have been executed.
+            ValueError: an operation is not supported. All operations before it have been executed.
             NoMemoryError: a call failed.
         """
         return [self._execute_operation(op) for op in ops]

@@ -20,7 +20,7 @@ def read_arguments(schema: Json, arguments: str | Json) -> dict[str, Any]:
     """Validate the arguments of a tool call. Times are converted to datetimes; a time without a zone is in UTC.
 
     Args:
-        schema: the JSON schema of the arguments. Minimum and maximum values are left to the server to check.
+        schema: the JSON schema of the arguments. The server checks minimum and maximum values.
         arguments: the arguments as an object or as JSON text. Null values are ignored.
 
     Raises:

@@ -120,7 +120,7 @@ class _ContextBuilder:
         return result
 
     def _select_recent_messages(self, latest: ToolResult) -> None:
-        """Select the newest messages of the current conversation, and skip messages that exceed their token share."""
+        """Select the newest messages of the current conversation, and skip messages that do not fit."""
         token_limit = self._request.max_tokens // 2
         share = compute_token_share(token_limit, _RECENT_PARTS)
         for hit in latest.items:

@@ -39,7 +39,10 @@ class MessageSelection:
         return self._add_message(self.related, item, share)
 
     def add_recent_message(self, item: ContextMessage, share: int, section_limit: int) -> bool:
-        """Add a message of the current conversation, truncated to `share` tokens, if it fits into both token limits."""
+        """Add a message of the current conversation, truncated to `share` tokens, if it fits.
+
+        `section_limit` is the maximum number of tokens of all messages of the current conversation.
+        """
         return self._add_message(self.recent, item, min(share, section_limit - self.recent_token_count))
 
     @property
@@ -82,7 +85,7 @@ class MessageSelection:
 
 
 def compute_token_share(token_limit: int, share_count: int) -> int:
-    """Divide a token limit by a number of shares, with a minimum of `_MIN_SHARE_TOKENS` per share."""
+    """Return the token limit for one message: an equal share of `token_limit`, but at least `_MIN_SHARE_TOKENS`."""
     return max(token_limit // share_count, min(token_limit, _MIN_SHARE_TOKENS))
 
 

@@ -43,7 +43,7 @@ def can_answer_question(message: RetrievedMessage, question: Question, *, has_se
 
     Args:
         message: a message of the user's conversations.
-        question: the question, which may be about another sender than the user.
+        question: the question, which may be about a sender other than the user.
         has_sender_names: the result of `have_sender_names` for all messages of the recall.
     """
     may_know = _sender_may_know(message, question, has_sender_names=has_sender_names)
@@ -81,7 +81,7 @@ def has_content(content: str, question: Question) -> bool:
 def determine_attribution(message: RetrievedMessage) -> Attribution:
     """Return whether the text of a message is the user's own, quoted, or from another author.
 
-    For a named user, the result is UNSPECIFIED unless the text is quoted.
+    If the user's message has a sender name, the result is UNSPECIFIED unless the text is quoted.
     """
     if message.role is not Role.USER:
         return Attribution.OTHER

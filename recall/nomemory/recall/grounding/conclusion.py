@@ -52,7 +52,7 @@ def verify_draft(
     """Verify a draft, annotate its statements with authors and superseding messages, and decide the verdict.
 
     If a chat model wrote the draft, its verdict and conflicts are kept if they are consistent with the verified
-    statements. Otherwise, rules determine both. The memory view is empty if nothing answers the question.
+    statements. Otherwise, rules determine both. The memory view is empty if the verdict is INSUFFICIENT.
     """
     figures = FigureChecker(question, findings.retrieval) if draft.is_model_written else None
     view, notes = verify_statements(draft.statements, findings.retrieval, figures)
@@ -99,7 +99,7 @@ def _decide_by_rules(
     thresholds: SufficiencyThresholds,
     rejection: tuple[Note, ...],
 ) -> VerifiedView:
-    """Detect contradictions, and decide the verdict by the estimated probability of an answer."""
+    """Detect contradictions, and decide the verdict from the estimated probability of an answer."""
     estimate = calibrate_sufficiency(findings.sufficiency) if findings.sufficiency else None
     may_answer = estimate is None or estimate >= thresholds.possible  # Otherwise the contradiction is irrelevant.
     unretracted = [item for item in findings.evidence if not item.message.retracted_by]
@@ -202,7 +202,7 @@ def _find_same_topic_pairs(
 def _has_correction(question: Question, view: MemoryView, findings: SearchFindings) -> bool:
     """Return whether a quoted message corrects the best match.
 
-    The match must have half of the question's words or more.
+    The match must have at least half of the question's words.
     """
     cited = {message_id for statement in view.statements() for message_id in get_cited_message_ids(statement)}
     best = next((item.message for item in findings.evidence if not item.message.retracts), None)

@@ -1,8 +1,8 @@
 """Check that the quotes of a model-written statement support its figures and names.
 
 A figure is supported if a quote contains it, or if it can be computed from figures in the quotes. A quote also supports
-the date on which its message was sent, and dates relative to this date. A number is also supported if it is the number
-of quotes. If a figure of a statement is not supported, the quotes replace the statement.
+the date on which its message was sent, and dates relative to this date. A number is also supported if it equals the
+number of quotes. If a figure of a statement is not supported, the quotes replace the statement.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ class _SupportedValues:
     """Values that the quotes of a statement support.
 
     Attributes:
-        numbers: all values that a number in the quotes may have.
+        numbers: all possible values of the numbers in the quotes.
         standalone_numbers: numbers outside dates and times.
         dates: dates on which the messages were sent, and dates in the quotes.
         times: times of day at which the messages were sent, and times in the quotes.
         weekdays: weekdays in the quotes and weekdays of `dates`; 0 is Monday.
         digit_runs: long digit sequences in the quotes, such as phone numbers.
-        list_item_count: number of quotes plus number of list marks in the quotes.
+        list_item_count: number of quotes plus number of list markers in the quotes.
     """
 
     numbers: frozenset[Decimal]
@@ -205,7 +205,7 @@ class _SupportedValues:
     def _supports_computation(self, computation: Computation) -> bool:
         """Return whether the quotes support all operands of an equation.
 
-        The operand 1 may occur as often as the quotes have list items, because an equation may add up list items.
+        The operand 1 may occur as often as the quotes have list items, because an equation may count them by adding 1s.
         """
         ones = sum(operand.number == 1 for operand in computation.operands)
         return ones <= max(self.list_item_count, 1) and all(map(self._supports_operand, computation.operands))

@@ -48,7 +48,7 @@ def decide_verdict(
     has_contradiction: bool,
     is_corrected: bool = False,
 ) -> VerdictDecision:
-    """Decide the verdict by the estimated probability of an answer, without a chat model.
+    """Decide the verdict from the estimated probability of an answer, without a chat model.
 
     Args:
         estimate: the calibrated probability that the message log answers the question; None if unknown.

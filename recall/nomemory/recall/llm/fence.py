@@ -26,7 +26,10 @@ FENCE_RULE: Final = (
 
 
 def fence_items(items: Iterable[Mapping[str, JsonValue]]) -> str:
-    """Put items between two lines with a code. The code is a digest of the items that does not occur in them."""
+    """Put items between two fence lines that contain a code.
+
+    The code is a digest of the items, and does not occur in them.
+    """
     lines = "\n".join(json.dumps(item, ensure_ascii=False, separators=_COMPACT).translate(_LINE_ENDS) for item in items)
     code = _compute_digest(lines)
     while code in lines:

@@ -19,7 +19,7 @@ class Prompt:
     Attributes:
         system: the system message, which is the same for all questions, so that endpoints can cache it.
         user: the first user message, with the question and the messages to read.
-        follow_up_turns: the later turns. Answers of the model alternate with responses to them.
+        follow_up_turns: pairs of an answer of the model and the user message that follows it.
     """
 
     system: str

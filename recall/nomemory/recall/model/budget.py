@@ -28,7 +28,7 @@ class Budget:
         result_chars: maximum number of characters that a tool call returns to a planner; not applied to rankings.
         evidence_chars: maximum number of characters per evidence message; longer messages are truncated and marked.
         neighbors_before, neighbors_after: number of messages to read before and after an anchor.
-        anchors: number of the best messages whose neighbors are read.
+        anchors: number of top-ranked messages whose neighbors are read.
     """
 
     iterations: int = 3
@@ -60,7 +60,7 @@ class Budget:
         deadline_s: float = 0.0,
         answer_s: float = 0.0,
     ) -> Budget:
-        """Return a copy in which a request has lowered some limits; 0 leaves a limit unchanged.
+        """Return a copy with the limits that a request lowers; 0 leaves a limit unchanged.
 
         A request may also raise `evidence_messages`, up to `MAX_EVIDENCE_MESSAGES`.
         """

@@ -34,7 +34,7 @@ class Evidence:
     """A retrieved message and its relevance to the question.
 
     Attributes:
-        score: relevance, at most about 3. Scores of different recalls cannot be compared.
+        score: relevance to the question; higher is better. Scores of different recalls cannot be compared.
         semantic_z_score: semantic similarity to the question, in standard deviations above the mean of the user's
             messages; 0 if unknown.
     """
@@ -90,7 +90,7 @@ class SearchFindings:
     Attributes:
         evidence: retrieved messages in ranking order. Messages that assert something come first.
         relations: pairs of related messages, sorted by the time of the newer message.
-        sufficiency: estimate that the message log contains the answer; None if no search made an estimate.
+        sufficiency: estimate of whether the message log contains the answer; None if no search made an estimate.
     """
 
     evidence: tuple[Evidence, ...]

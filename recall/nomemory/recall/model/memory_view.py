@@ -88,7 +88,7 @@ class DraftStatement:
 
 @dataclass(frozen=True, slots=True)
 class DraftConflict:
-    """A conflict between two citations that a chat model reported and that is not verified yet."""
+    """An unverified conflict between two citations, as reported by a chat model."""
 
     first: DraftCitation
     second: DraftCitation

@@ -198,7 +198,7 @@ class RulesPlanner:
         yield from (call for call in calls if call.tool != SEMANTIC_SEARCH)
 
     def _read_neighbors(self, state: PlanningState) -> Iterator[ToolCall]:
-        """Yield calls that read the neighbors of the best hits, if the template requests them; once per recall."""
+        """Yield calls that read the neighbors of the best hits, once per recall, if the template requests them."""
         if self._template and self._template.reads_neighbors and not self._has_read_neighbors:
             self._has_read_neighbors = True
             for evidence in state.ranked[: min(_NEIGHBOR_ANCHORS, state.budget.anchors)]:

@@ -87,7 +87,7 @@ class ExcerptSelector:
 
 
 def split_whole_sentences(content: str) -> Iterator[str]:
-    """Split a text into sentences that together have all its characters. A list mark stays with its item."""
+    """Split a text into sentences without dropping any characters. A list marker stays with its item."""
     buffer = ""
     for sentence in _split_at_ends(content, mask_quotations(content), SENTENCE_END):
         buffer += sentence

@@ -116,7 +116,7 @@ def build_first_prompt(
         question: supplies the question text, the current conversation, the current time and the time zone.
         lines: the messages as JSON objects, oldest first.
         lookups: number of rounds of follow-up searches that are left.
-        sufficiency: estimate that the message log contains the answer; None if no search made an estimate.
+        sufficiency: estimate of whether the message log contains the answer; None if no search made an estimate.
     """
     zone = f"{question.now:%Z}" or "the asker's zone"
     now = format_time(question.now, question.now.tzinfo)

@@ -52,7 +52,7 @@ Line = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class ReadingBudget:
-    """Maximum number of messages, and of estimated tokens, that a prompt may show of a ranking."""
+    """Maximum numbers of ranked messages and of their estimated tokens in a prompt."""
 
     messages: int = 100
     tokens: int = 4_000

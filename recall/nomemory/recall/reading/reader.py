@@ -111,7 +111,7 @@ class MessageReader:
     async def _read_ranking(self, question: Question) -> list[RetrievedMessage]:
         """Return the ranked messages.
 
-        If the question asks for the current state, newer messages on the topic are near the top.
+        If the question asks for the current state, newer messages on the topic rank higher.
         """
         ranked = [message.message for message in self._search.rank_evidence()]
         if question.is_conversation or not question.analysis.asks_for_latest:

@@ -289,7 +289,7 @@ class SearchSession:
     async def is_index_lagging(self) -> bool:
         """Return whether some of the user's stored messages are not searchable yet.
 
-        The last ranking tells whether an index lags. If there was no ranking, the method makes a call to find out.
+        The last ranking reports whether an index lags. If there was no ranking, the method calls the QueryService.
         """
         if not (self._is_lagging or self._is_lag_known):
             self._is_lagging = await self._tools.is_index_lagging(max(self.remaining_s, _LAG_CHECK_S))

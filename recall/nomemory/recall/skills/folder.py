@@ -17,7 +17,7 @@ Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 
 class SkillFault(Enum):
-    """Which part of a skill is invalid."""
+    """The part of a skill that is invalid."""
 
     FOLDER = "folder"
     TEXT = "text"

@@ -14,7 +14,7 @@ _Reply_co = TypeVar("_Reply_co", covariant=True)
 
 
 class QueryServiceUnavailableError(RecallError):
-    """The QueryService does not answer or rejects all reads. The error message contains no message content."""
+    """The QueryService does not respond or rejects all reads. The error message contains no message content."""
 
 
 class EmbeddingRefusedError(RecallError):

@@ -52,7 +52,7 @@ class ToolResult:
         query_coverage: the largest share of the query's words that one of the best items contains, 0 to 1.
         semantic_unavailable: whether the search ran without semantic search.
         semantic_disabled: whether semantic search is disabled on the server.
-        sufficiency: estimate that the message log contains the answer; None if unknown.
+        sufficiency: estimate of whether the message log contains the answer; None if unknown.
         relations: pairs of related messages among the hits.
         empty_time_ranges: time ranges in the query that contain no messages.
     """

@@ -84,7 +84,7 @@ def read_templates(parts: Iterable[SectionPart]) -> tuple[list[QueryTemplate], l
 
 
 def _set_template_parameter(template: QueryTemplate, key: str, entry: SkillEntry) -> tuple[QueryTemplate, str]:
-    """Set the parameter of a template that an entry names.
+    """Set the template parameter that an entry names.
 
     Return the new template, and an error message or an empty string.
     """
