@@ -147,7 +147,7 @@ class ServerUnderTest:
 
     def _get_running_process(self) -> subprocess.Popen[str]:
         if self._process is None:
-            raise RuntimeError("the server is not running")
+            raise RuntimeError("the server is not running: call `start` first")
         return self._process
 
 

@@ -86,7 +86,7 @@ def test_a_step_of_the_ranking_can_be_left_out(start: Start, own_settings: Setti
     assert "speaker" in components(own_settings)
     assert "speaker" not in components(own_settings.copy_with_changes(hybrid_disabled_features="around speaker"))
     with (
-        pytest.raises(StartupError, match="unknown steps: words; available: meaning,"),
+        pytest.raises(StartupError, match="unknown ranking steps: words; available: meaning,"),
         start(own_settings.copy_with_changes(hybrid_disabled_features="words")),
     ):
         pass

@@ -131,9 +131,19 @@ def _notify_incomplete_results(output: Output, *, has_results: bool, behind: boo
 @click.argument("message_id")
 @user_option
 @click.option(
-    "--before", type=click.IntRange(0, 200), default=20, show_default=True, help="Number of earlier messages."
+    "--before",
+    type=click.IntRange(0, 200),
+    default=20,
+    show_default=True,
+    help="Maximum number of messages before MESSAGE_ID.",
 )
-@click.option("--after", type=click.IntRange(0, 200), default=0, show_default=True, help="Number of later messages.")
+@click.option(
+    "--after",
+    type=click.IntRange(0, 200),
+    default=0,
+    show_default=True,
+    help="Maximum number of messages after MESSAGE_ID.",
+)
 @content_output_option
 @client_option
 def show_neighbors(*, message_id: str, user: str, before: int, after: int, output: Output, client: Client) -> None:

@@ -143,7 +143,8 @@ def _parse_weights(settings: Settings) -> RankingWeights:
     omitted = settings.hybrid.disabled_features.split()
     if unknown := sorted(set(omitted) - set(STEPS)):
         raise StartupError(
-            f"NOMEMORY_HYBRID_DISABLED_FEATURES: unknown steps: {', '.join(unknown)}; available: {', '.join(STEPS)}"
+            f"NOMEMORY_HYBRID_DISABLED_FEATURES: unknown ranking steps: {', '.join(unknown)}; "
+            f"available: {', '.join(STEPS)}"
         )
     return RankingWeights().disable_steps(omitted)
 
