@@ -17,7 +17,7 @@ class InstallError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A change of a file; a content of None means that the file does not exist."""
+    """A change to a file; None as the content means that the file does not exist."""
 
     path: Path
     old_content: bytes | None

@@ -47,7 +47,7 @@ class HookAgent:
     base: Mapping[str, Any]
 
     def build_entry(self, command: str) -> Settings:
-        """Return the entry that runs the command for an event; Cursor's file has no groups of commands."""
+        """Return the settings entry that runs the command for an event; Cursor needs no `hooks` list in the entry."""
         grouped = {"type": "command", "command": command, "timeout": _TIMEOUT_S}
         return {"command": command} if self.base else {"hooks": [grouped]}
 

@@ -22,7 +22,7 @@ class LocalDataDir:
     """The layout of the local data directory. Only the owner can access the directory.
 
     Attributes:
-        target: the address of the server: a socket that only its owner can open.
+        target: the address of the server, a Unix socket that only its owner can open.
         hooks: the socket for hook events, which exists while the server runs.
         queued_events: the directory for events that hooks write while no server runs.
         progress: the file with the read positions of transcripts.

@@ -112,7 +112,7 @@ def stop_if_unused(home: LocalDataDir) -> bool:
 
 
 def _read_server_pid(home: LocalDataDir) -> int:
-    """Return the id of the server process: the peer of its socket."""
+    """Return the process id of the server, which is the peer of the hook socket."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(home.hooks))
         if sys.platform == "darwin":

@@ -57,7 +57,10 @@ def _load_settings(home: LocalDataDir) -> Settings:
 
 
 def _start_hook_server(home: LocalDataDir, idle_s: float) -> None:
-    """Listen for hook events, which signals that the server is running, and stop the server when it is idle."""
+    """Listen for hook events, and stop the server when it is idle.
+
+    The open socket signals that the server is running.
+    """
     task = asyncio.get_running_loop().create_task(_stop_when_idle(home, idle_s))
     _tasks.add(task)
 

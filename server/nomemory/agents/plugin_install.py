@@ -1,4 +1,4 @@
-"""Installation of NoMemory's plugin among the plugins of a coding agent. The plugin file has no other content."""
+"""Installation of NoMemory's plugin in a coding agent. The plugin is a separate file, which uninstalling deletes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AgentPlugin:
         base: the default base directory, relative to the home directory.
         directory: the settings directory, relative to the base directory.
         file: the file of the plugin, relative to the settings directory.
-        source: the file of NoMemory that contains the plugin.
+        source: the name of the plugin's source file in the directory `agents/plugins`.
     """
 
     title: str
@@ -58,7 +58,7 @@ PLUGINS: Final[Mapping[str, AgentPlugin]] = {
 
 
 class PluginInstallation:
-    """Installs the plugin of an agent, which is a single file, and removes it.
+    """Installs and removes the plugin of an agent. The plugin is a single file.
 
     Args:
         name: the key of the agent in `PLUGINS`.
@@ -96,13 +96,16 @@ class PluginInstallation:
         return FileChange(path, self._read_installed_plugin(path), None)
 
     def save_content(self, change: FileChange) -> None:
-        """Do nothing, because the plugin file has no other content."""
+        """Do nothing, because the file contains only the plugin."""
 
     def discard_saved_content(self) -> None:
         """Do nothing, because installing a plugin saves no content."""
 
     def _fill_in_constant(self, line: str) -> str:
-        """Return a line of the plugin; a constant gets its value as JSON, which is valid in Python and JavaScript."""
+        """Return a line of the plugin.
+
+        If it defines a constant, the value is filled in as JSON, which is valid in Python and JavaScript.
+        """
         for definition, value in self._values.items():
             if line.startswith(definition):
                 return f"{definition} {json.dumps(value)}{';' if definition.startswith('const') else ''}\n"

@@ -98,10 +98,10 @@ class ProjectMemory:
     async def search_rules(self, event: HookEvent) -> str | None:
         """Return the rules that the user stated for the project, as a prompt block.
 
-        Rules are messages with a high similarity to the question for rules.
+        A rule is a message with a high semantic similarity to a fixed question that asks for rules.
 
         Returns:
-            The block, empty if there are no rules; None if semantic search is unavailable.
+            The prompt block, empty if there are no rules; None if semantic search is unavailable.
 
         Raises:
             NoMemoryError: the search failed.

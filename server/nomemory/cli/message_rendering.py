@@ -100,7 +100,7 @@ def render_step(recall_step: pb.RecallStep) -> Iterator[RenderableType]:
 
 
 def render_recall_result(reply: pb.RecallResponse, *, full: bool, explain: bool) -> Iterator[RenderableType]:
-    """Render the verdict and the statements with their quotes, or the nearest messages if the view has no statements.
+    """Render the verdict and the statements with their quotes; without statements, render the nearest messages.
 
     `explain` adds all evidence with scores, and the search limits.
     """

@@ -1,4 +1,4 @@
-"""Read fields of a JSON object, and the base class of the built-in importers."""
+"""A reader of JSON object fields, and the base class of the built-in importers."""
 
 from __future__ import annotations
 
@@ -47,10 +47,7 @@ def _parse_numeric_time(number: float) -> datetime:
 
 
 def read_content(content: object) -> tuple[str, dict[str, str]]:
-    """Return the text parts of a message, joined by line breaks.
-
-    Return also metadata that lists the types of other parts.
-    """
+    """Return the text parts of a message, joined by line breaks, and the types of the other parts as metadata."""
     parts = content if isinstance(content, list) else [content]
     texts = [_extract_text(part) for part in parts]
     non_text = [_get_part_type(part) for part, text in zip(parts, texts, strict=True) if text is None]

@@ -34,7 +34,7 @@ _Timestamp = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _LastMessage:
-    """Id of the last message that a user has at a timestamp, and the number of these messages so far."""
+    """The id of a user's last message with a timestamp, and the number of the user's messages with it so far."""
 
     message_id: str = ""
     count: int = 0

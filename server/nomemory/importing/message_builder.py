@@ -32,7 +32,10 @@ METADATA_VALUE_CHARS: Final = 1024  # the limit in the API definition
 
 
 def map_role(source_role: str) -> tuple[RoleName | None, dict[str, str]]:
-    """Convert a role of the source format, and return also metadata with that role. An unknown role becomes None."""
+    """Convert a role of the source format.
+
+    Return the role, and metadata with the original role if it differs. An unknown role becomes None.
+    """
     normalized = source_role.lower().removeprefix("role_")
     role = ROLES.get(normalized)
     return role, {} if role in {normalized, None} else {ORIGINAL_ROLE: normalized}
@@ -47,8 +50,8 @@ class MessageDraft:
         role: the role in the file, which `map_role` converts.
         content: the text.
         message_id: if empty, a stable id is derived from the other fields.
-        keeps_id: whether `message_id` must not change, even if messages with the same time then lose the order of the
-            file.
+        keeps_id: whether `message_id` must be kept, even if messages with the same time are then not in the order of
+            the file.
         position: a part of the derived id that distinguishes messages whose other fields are equal.
         ignored: names of fields in the file that a message cannot store.
     """

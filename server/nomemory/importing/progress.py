@@ -16,7 +16,8 @@ _PRINT_INTERVAL_S = 10.0
 def show_progress(console: Console, label: str, noun: str) -> Iterator[Callable[[int, int, int], None]]:
     """Show a progress bar.
 
-    Yield a function that takes the number of `noun` to show, and the completed and the total units of the bar.
+    Yield a function that takes three numbers: the number to show before `noun`, and the completed and total units of
+    the bar.
     """
     bar = Progress(
         SpinnerColumn(),
@@ -35,7 +36,7 @@ def show_progress(console: Console, label: str, noun: str) -> Iterator[Callable[
 
 @contextmanager
 def show_indexing_progress(console: Console) -> Iterator[Callable[[int], None]]:
-    """Show how many messages are not indexed yet. Yield a function that takes the number of these messages.
+    """Show how many messages are not indexed yet. Yield a function that takes their number.
 
     If standard error is not a terminal, a line is printed every ten seconds.
     """

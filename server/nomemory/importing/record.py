@@ -50,8 +50,8 @@ class AcceptedMessage:
     Attributes:
         original: the value in the file, which is written to the rejects file if the server rejects the message.
         ignored: names of fields in the file that a message cannot store.
-        keeps_id: whether the message id must not change, even if messages with the same time then lose the order of the
-            file.
+        keeps_id: whether the message id must be kept, even if messages with the same time are then not in the order of
+            the file.
     """
 
     location: SourceLocation

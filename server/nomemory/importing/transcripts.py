@@ -1,8 +1,8 @@
 """Import transcripts of the coding agents Claude Code, Codex and Cursor.
 
 A transcript has one JSON record per line. Message ids are stable: if both a hook and an import read a message, it is
-stored once. A message depends only on its line, the first line of the file, and the preceding tool calls of the turn.
-Tool output is truncated, and secrets that match a known pattern are redacted.
+stored once. An imported message depends only on its line, the first line of the file, and the preceding tool calls of
+the turn. Tool output is truncated, and secrets that match a known pattern are redacted.
 """
 
 from __future__ import annotations

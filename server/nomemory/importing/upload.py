@@ -29,7 +29,7 @@ Status = ingest_service_pb2.GetIndexStatusResponse
 
 @dataclass(slots=True)
 class ImportCounts:
-    """Numbers of messages by outcome. `sent` is the number of messages sent, or that a dry run would send."""
+    """Numbers of messages by outcome. `sent` is the number of messages that were sent, or that a dry run would send."""
 
     sent: int = 0
     created: int = 0
@@ -140,7 +140,7 @@ class MessageUploader:
 
 
 def _format_reasons(rejection: ingest_service_pb2.Rejection) -> tuple[str, ...]:
-    """Return the reasons of the server, without the index of the message in its batch."""
+    """Return the server's reasons for a rejection, without the index of the message in its batch."""
     return tuple(_BATCH_INDEX.sub("", violation) for violation in rejection.violations) or (
         error_reason_pb2.ErrorReason.Name(rejection.reason),
     )

@@ -179,7 +179,7 @@ def _to_24_hours(hour: int, half: str) -> int:
 
 
 def _find_date_order(lines: Iterable[_ChatLine]) -> tuple[int, int, int] | None:
-    """Return the order of year, month and day in which all dates are valid and ascending; None if there are several."""
+    """Return the order of year, month and day in which all dates are valid and ascending; None if it is ambiguous."""
     parsed_lines = list(lines)
     if parsed_lines and parsed_lines[0].four_digits_first:
         return (0, 1, 2)
@@ -202,7 +202,7 @@ def _to_datetime(message: _ChatLine, order: tuple[int, int, int]) -> datetime:
 
 
 def _is_app_text(text: str) -> bool:
-    """Return whether a text comes from the app.
+    """Return whether WhatsApp itself generated a text.
 
     Such a text begins with U+200E, is in angle brackets, or replaces a deleted message.
     """

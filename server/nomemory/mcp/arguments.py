@@ -187,7 +187,7 @@ class ListArguments(FilterArguments):
 
 
 class NeighborArguments(ArgumentObject):
-    """Arguments of `neighbors`. None selects the server's default."""
+    """Arguments of `neighbors`. For `before` and `after`, None selects the server's default."""
 
     message_id: Identifier = Field(description=f"Id of the message. {_ID}")
     before: Reach | None = Field(default=None, description="Number of messages before it, 0 to 200. Default: 20.")

@@ -26,8 +26,8 @@ class Backend:
     Args:
         channel: the channel, which the caller closes.
         timeout_s: the timeout of a call, in seconds.
-        reach: starts the server if necessary; awaited before each call. If it is given, calls that fail with
-            UNAVAILABLE are retried.
+        reach: a coroutine function that starts the server if necessary; it is awaited before each call. If `reach` is
+            not None, calls that fail with UNAVAILABLE are retried.
     """
 
     def __init__(

@@ -87,7 +87,7 @@ class NoMemoryProvider(MemoryProvider):
         return []
 
     def initialize(self, session_id: str, **kwargs: Any) -> None:  # noqa: ANN401 - Hermes's interface
-        """Store the session and its user, and start the local server if it is not running."""
+        """Remember the session and its user, and start the local server if it is not running."""
         self._session = session_id
         self._user = _user_id(kwargs)
         self._stores_turns = kwargs.get("agent_context", "primary") == "primary" and kwargs.get("platform") != "cron"
@@ -104,7 +104,7 @@ class NoMemoryProvider(MemoryProvider):
             return ""
 
     def on_turn_start(self, turn_number: int, message: str, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - Hermes's interface
-        """Store the time of the user's message."""
+        """Remember the time of the user's message."""
         self._turn_started = datetime.now(UTC)
 
     def sync_turn(

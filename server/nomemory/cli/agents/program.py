@@ -14,7 +14,10 @@ CACHE_WARNING: Final = (
 
 
 def program_path() -> str:
-    """Return the absolute path of this program, quoted for a shell, because agents may have another PATH."""
+    """Return the path of this program, quoted for a shell.
+
+    The path is absolute, because agents may have another PATH.
+    """
     return shlex.quote(str(_find_program()))
 
 

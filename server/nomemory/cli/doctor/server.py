@@ -25,7 +25,7 @@ _SEE_LOG: Final = "See the server's log for details."
 
 
 def check_version(server: str, client: str) -> CheckResult:
-    """Compare the versions of server and client. Versions are compatible if only the last number differs."""
+    """Compare the versions of server and client. Versions are compatible if their major and minor numbers are equal."""
     if server.split(".")[:2] == client.split(".")[:2]:
         return CheckResult("Server version", "ok", server)
     finding = f"{server}, but this client is {client}: some calls may fail"

@@ -65,7 +65,7 @@ def create_skill(*, scenario: str, name: str | None, out: Path, language: str | 
 
 
 def _fill_template(settings: Settings, language: Language) -> str:
-    """Return the template of a language from the creator skill, which an operator may have replaced."""
+    """Return the creator skill's template for a language. An operator may have replaced the creator skill."""
     file = scaffold.TEMPLATE_FILES[language]
     try:
         creator = SkillLibrary(skill_folders(settings), CREATOR_SKILL).load()
@@ -77,7 +77,7 @@ def _fill_template(settings: Settings, language: Language) -> str:
 
 
 def _draft_files(scenario: str, settings: Settings) -> dict[str, str]:
-    """Return the lexicon file that the chat model drafts; empty without a model, or if the model fails."""
+    """Return the lexicon file that the chat model drafts, by its name; empty without a model, or if the model fails."""
     if not settings.recall.model or settings.recall.planner == "rules":
         return {}
     try:

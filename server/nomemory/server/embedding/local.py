@@ -56,8 +56,8 @@ def _home_directory() -> Path:
 def document_concurrency() -> int:
     """Return the number of document batches to compute in parallel.
 
-    The number is half the number of cores, limited to 2 to 4, and never exceeds the number of cores. The process for
-    documents runs at low priority.
+    The number is 1 on a single core; otherwise, it is half the number of cores, limited to the range from 2 to 4. The
+    process for documents runs at low priority.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, max(_AT_ONCE_MIN, min(_AT_ONCE_MAX, cores // 2)))

@@ -77,8 +77,9 @@ class WatchedEmbedder(EmbedderWrapper):
     """An embedder wrapper that measures for how long queries have been failing.
 
     Attributes:
-        failing_s: the time between the first and the latest of at least three consecutive failed queries, in seconds;
-            otherwise 0. A rate limit does not count as a failure, and a successful call resets the value.
+        failing_s: the time between the first and the latest of at least three consecutive failed queries, in seconds; 0
+            after fewer failed queries. A rate limit does not count as a failure, and a successful call resets the value
+            to 0.
     """
 
     def __init__(self, embedder: Embedder) -> None:

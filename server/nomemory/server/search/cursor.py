@@ -46,7 +46,7 @@ class TimeCursor:
     """The position in a listing by time.
 
     Attributes:
-        pinned: the sequence number of the log when the first page was read; later writes are not listed.
+        pinned: the sequence number of the message log when the first page was read; later writes are not listed.
         ts_us: the timestamp of the last returned message.
     """
 

@@ -129,7 +129,7 @@ class LexicalListing:
         return items[:count]
 
     async def _resolve_hits(self, user_id: str, hits: Sequence[LexicalHit]) -> list[RankedMessage]:
-        """Return the messages of hits; skip versions that the log has deleted."""
+        """Return the messages of hits; skip versions that the message log has deleted."""
         messages = {hit.sequence: hit.message for hit in hits if hit.message}
         if unresolved := [hit.sequence for hit in hits if hit.message is None]:
             messages |= await self._log.read_versions(user_id, unresolved)

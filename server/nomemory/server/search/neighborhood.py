@@ -1,4 +1,4 @@
-"""Read a message and its neighbors in the log."""
+"""Read a message and its neighbors in the message log."""
 
 from __future__ import annotations
 

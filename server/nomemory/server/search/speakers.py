@@ -1,4 +1,4 @@
-"""Read the names of the authors of a user's messages, from a sample of the log."""
+"""Read the names of the authors of a user's messages from a sample of the messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CACHED_USERS: Final = 4096
 
 
 class SpeakerNameSampler:
-    """Samples the names of the authors in a user's log. Results are cached until the user's log changes."""
+    """Samples the names of the authors of a user's messages. Results are cached until these messages change."""
 
     def __init__(self, log: LogReader) -> None:
         self._log = log

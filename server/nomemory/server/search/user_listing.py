@@ -19,7 +19,7 @@ class UserPage:
 
 
 class UserListing:
-    """Reads pages of users from the message log. Each page shows the current state of the log."""
+    """Reads pages of users from the message log. Each page shows the current state of the message log."""
 
     def __init__(self, log: LogReader, cursors: CursorCodec) -> None:
         self._log = log

@@ -153,7 +153,7 @@ class E5GraphBuilder:
         return f"{name}.attention"
 
     def _add_feed_forward(self, name: str, state: str) -> str:
-        """Add the first matrix of the feed-forward network, which multiplies outliers in float32, and GELU."""
+        """Add the first matrix of the feed-forward network, and GELU. Outliers are multiplied in float32."""
         scale, shift = self._read_affine(f"{name}.aln")
         matrix = self._dequantize_matrix(f"{name}.fi", self._shape.intermediate)
         bias = self._weights.vector(f"{name}.fi.b") + shift @ matrix

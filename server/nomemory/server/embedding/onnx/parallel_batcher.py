@@ -13,7 +13,7 @@ _Output = TypeVar("_Output")
 
 
 class ParallelBatcher:
-    """Computes batches in threads, in which ONNX Runtime releases the GIL.
+    """Computes batches in threads, which run in parallel because ONNX Runtime releases the GIL.
 
     Args:
         concurrent_batches: the number of batches to compute in parallel.

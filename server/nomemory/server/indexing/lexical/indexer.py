@@ -38,7 +38,7 @@ class LexicalIndexer:
     can be called again, and resumes after the last commit.
 
     Args:
-        wake: the event that is set when the log has changed.
+        wake: the event that is set when the message log has changed.
         on_commit: called by `run` with the new checkpoint after each commit.
         on_erased: called by `run` when an erasure that `erase_deleted` requested is complete.
     """
@@ -60,11 +60,11 @@ class LexicalIndexer:
 
     @property
     def applied_sequence(self) -> int:
-        """The sequence up to which all changes are committed; 0 until `run` has opened the index."""
+        """The sequence number up to which all changes are committed; 0 until `run` has opened the index."""
         return self._applied
 
     def run(self) -> None:
-        """Follow the log until `stop` is called. Panics of the engine are raised as ordinary exceptions."""
+        """Follow the message log until `stop` is called. Panics of the engine are raised as ordinary exceptions."""
         with (
             translate_panics(),
             closing(self._work.open_feed()) as feed,
@@ -86,7 +86,7 @@ class LexicalIndexer:
                     self._pause(time.monotonic() - began_at)
 
     def wake(self) -> None:
-        """Read new changes of the log without waiting for the next poll."""
+        """Read new changes of the message log without waiting for the next poll."""
         self._wake.set()
 
     def erase_deleted(self) -> None:
@@ -108,7 +108,7 @@ class LexicalIndexer:
         self._on_commit(applied)
 
     def _catch_up(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> bool:
-        """Apply the next batch of changes in one commit. Return False if the log has no new changes."""
+        """Apply the next batch of changes in one commit. Return False if the message log has no new changes."""
         last = first = writer.applied_sequence
         size = 0
         for change in self._read_changes(feed, first):

@@ -19,7 +19,7 @@ class FollowLog:
     """Request to follow the message log until an error occurs; the first request to the indexer process.
 
     The parameters are sent as a message, not as command line arguments, because they may contain a password. After each
-    commit, the process reports the sequence up to which all changes are committed.
+    commit, the process reports the sequence number up to which all changes are committed.
 
     Attributes:
         open_feed: opens a change feed in the calling thread.
@@ -39,7 +39,7 @@ class FollowLog:
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """Request to read new changes of the log without waiting for the next poll; the process does not reply."""
+    """Request to read new changes of the message log without waiting for the next poll; the process does not reply."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class LexicalIndexerProcess:
     resumes after the last commit.
 
     Args:
-        wake: the event that is set after each commit to the log.
+        wake: the event that is set after each commit to the message log.
     """
 
     def __init__(self, work: FollowLog, wake: asyncio.Event, policy: WatchPolicy | None = None) -> None:
@@ -39,7 +39,7 @@ class LexicalIndexerProcess:
 
     @property
     def applied_sequence(self) -> int:
-        """The sequence up to which all changes are committed; 0 until the process has opened the index."""
+        """The sequence number up to which all changes are committed; 0 until the process has opened the index."""
         return self._applied
 
     @property

@@ -25,7 +25,7 @@ _log = get_logger("lexical")
 
 
 def main(descriptor: int) -> None:
-    """Follow the log until the other end of the pipe is closed, then commit the current batch."""
+    """Follow the message log until the other end of the pipe is closed, then commit the current batch."""
     os.nice(_NICENESS)
     configure_logs("error")
     pipe = WorkerPipe(descriptor)

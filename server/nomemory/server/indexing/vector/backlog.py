@@ -1,8 +1,8 @@
 """The durable backlog of messages that the vector index has yet to index.
 
 A row of the backlog records that a message has changed, but not how. The indexer reads the current version of the
-message from the log, so the order of updates does not matter. A row is deleted after the index has flushed the points
-of the message to disk.
+message from the message log, so the order of updates does not matter. A row is deleted after the index has flushed the
+points of the message to disk.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PendingMessage:
     """A message in the backlog that has to be indexed.
 
     Attributes:
-        latest: sequence of the latest change when the row was read.
+        latest: sequence number of the latest change when the row was read.
         is_single: whether the message has changed only once since it was indexed.
     """
 
@@ -104,7 +104,7 @@ class BacklogReader:
         return FeedPosition.decode(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
 
     def is_behind(self, user_id: str, sequence: int) -> bool:
-        """Return whether changes of a user up to a sequence may be missing in the index.
+        """Return whether the index may lack changes of a user up to a sequence number.
 
         One statement reads the position of the feed and the oldest pending change, so both are consistent.
         """
@@ -180,7 +180,7 @@ class Backlog(BacklogReader):
             self._connection.execute("UPDATE feed SET pending = pending + ?", (reset.rowcount,))
 
     def record_log(self, log: str) -> None:
-        """Record the log that this backlog follows (`LogIdentity.name`), unless one is recorded."""
+        """Record the name (`LogIdentity.name`) of the message log to follow, unless a name is recorded."""
         self._connection.execute("INSERT INTO followed SELECT ?, 0 WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,))
 
     def add_changes(self, changes: Iterable[ChangeRef], until: FeedPosition | None = None) -> None:
@@ -302,7 +302,7 @@ def _open_database(path: Path) -> sqlite3.Connection:
 
 
 def _merge_changes_by_message(changes: Iterable[ChangeRef]) -> list[tuple[str, str, int, int]]:
-    """Return `(user, message, latest sequence, oldest sequence)` for each changed message."""
+    """Return `(user, message, latest sequence number, oldest sequence number)` for each changed message."""
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for change in changes:
         key = (change.user_id, change.message_id)

@@ -1,4 +1,4 @@
-"""Fill the backlog of the vector index from the change feed, and look up pending messages in the log."""
+"""Fill the backlog of the vector index from the change feed, and look up pending messages in the message log."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class BacklogFeed:
     Attributes:
         log: the change feed of the message log, which is closed together with the backlog feed.
         dimension: the dimension of the vectors in the index; caller vectors of another dimension are ignored.
-        split: splits the content of a message into the texts to embed; None without an embedder, when only messages
-            with a caller's vector are indexed.
+        split: splits the content of a message into the texts to embed; None if there is no embedder, so that only
+            messages with a caller's vector are indexed.
         is_shared: whether several servers share the index; this server then fills the index only between
             `start_leading` and `stop_leading`.
     """
@@ -76,7 +76,7 @@ class BacklogFeed:
         return is_lost
 
     def has_messages_to_index(self) -> bool:
-        """Return whether the log has messages to index."""
+        """Return whether the message log has messages to index."""
         return self.log.has_messages(caller_vectors_only=self.split is None)
 
     def requeue_changes(self, changes: Iterable[ChangeRef]) -> None:
@@ -104,7 +104,8 @@ class BacklogFeed:
     def read_progress(self, hot_users: Sequence[str]) -> IndexProgress:
         """Return the checkpoint, the later checkpoints of recently queried users, and the dead letters.
 
-        The dead letters are None, for unchanged, if the previous result had none and none were added since.
+        Instead of the dead letters, None is returned if the previous result had no dead letters and none were added
+        since.
         """
         checkpoint, fed = self.backlog.read_checkpoint(), self.backlog.read_feed_position()
         ahead = [
@@ -122,11 +123,11 @@ class BacklogFeed:
         return IndexProgress(checkpoint, tuple(ahead), dead)
 
     def read_log_end(self) -> FeedPosition:
-        """Return the end of the log, or the zero position if another server fills the index."""
+        """Return the end of the message log, or the zero position if another server fills the index."""
         return self.log.read_end_position() if self._is_leading else FeedPosition()
 
     def make_expected_points(self, part_chars: int) -> ExpectedPoints:
-        """Create an `ExpectedPoints` for this log, to be used in the thread of this feed."""
+        """Create an `ExpectedPoints` for this message log, to be used in the thread of this feed."""
         return ExpectedPoints(self.log, self.backlog.find_tracked_ids, self.dimension, part_chars, self.split)
 
     def read_pending_messages(self, hot_users: Sequence[str], limit: int) -> list[DesiredPoints]:
@@ -166,6 +167,7 @@ class BacklogFeed:
     def _is_new(self, item: PendingMessage, version: LoggedMessage) -> bool:
         """Return whether the index certainly has no points of the message.
 
-        The result is true only if the single change of the message happened in this run and stored the current version.
+        The result is true only if the message has one change, which stored the current version after this server
+        started to fill the index.
         """
         return item.is_single and item.latest == version.sequence > self._stored_before

@@ -1,8 +1,8 @@
 """Convert the backlog of the vector index after a log migration.
 
-A SQLite log has one bucket and a PostgreSQL log has 64. Each new bucket gets the position of the single bucket, and
-pending messages are assigned to the bucket of their user. The vector index can then resume without embedding the
-messages again.
+A message log in SQLite has one bucket, and a message log in PostgreSQL has 64. Each new bucket gets the position of the
+single bucket, and pending messages are assigned to the bucket of their user. The vector index can then resume without
+embedding the messages again.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class DesiredPoints:
 
     Attributes:
         message: the current version of the message; None if the message was deleted.
-        sequence: the sequence of the current version.
+        sequence: the sequence number of the current version.
         is_new: whether the index has no points of the message yet.
         texts: the texts to embed; empty if `caller_vector` or `stored` has the vectors.
         caller_vector: the normalized vector that the caller stored with the message.

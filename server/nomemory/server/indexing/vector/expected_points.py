@@ -1,4 +1,4 @@
-"""Compare the points in the index with the messages in the log."""
+"""Compare the points in the index with the messages in the message log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OrphanedVersion(NamedTuple):
 
 
 class PointDifferences(NamedTuple):
-    """The differences between the points in the index and the messages in the log.
+    """The differences between the points in the index and the messages in the message log.
 
     Attributes:
         messages: number of messages that should have points.
@@ -48,9 +48,9 @@ class ExpectedPoints:
     Attributes:
         tracked_ids: returns the subset of a user's message ids that are in the backlog.
         dimension: the dimension of the vectors in the index.
-        part_chars: messages up to this size in bytes have one part.
-        split: splits the content of a message into texts; None without an embedder, when only messages with a caller's
-            vector have points.
+        part_chars: the maximum length of a part in characters; a message of at most this size in bytes has one part.
+        split: splits the content of a message into texts; None if there is no embedder, so that only messages with a
+            caller's vector have points.
     """
 
     log: ChangeFeed
@@ -66,9 +66,9 @@ class ExpectedPoints:
     def compare_users(
         self, users: Sequence[str], stored: Sequence[Mapping[int, int]], until: FeedPosition
     ) -> PointDifferences:
-        """Compare the points of users with their messages in the log, up to the position `until`.
+        """Compare the points of users with their messages in the message log, up to the position `until`.
 
-        `stored` has the number of points by sequence for each user, in the order of `users`.
+        `stored` has the number of points by sequence number for each user, in the order of `users`.
         """
         messages, mismatched, orphans = 0, list[ChangeRef](), list[OrphanedVersion]()
         for user_id, points in zip(users, stored, strict=True):

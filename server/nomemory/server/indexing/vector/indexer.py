@@ -1,4 +1,4 @@
-"""The background job that keeps the vector index up to date with the log."""
+"""The background job that keeps the vector index up to date with the message log."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ _TRANSIENT = frozenset({Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, Reason.ERROR_R
 
 
 class VectorIndexer:
-    """Fills the backlog from the log and indexes the pending messages.
+    """Fills the backlog from the message log and indexes the pending messages.
 
-    Indexing a message depends only on the current state of the log, so it is idempotent and the order does not matter.
-    All methods must be called from the event loop.
+    Indexing a message depends only on the current state of the message log, so it is idempotent and the order does not
+    matter. All methods must be called from the event loop.
 
     Args:
         open_feed: opens a change feed; called in the background thread of the indexer.
         vectors: the directory of all collections; each collection has its own backlog.
-        changed: the event that is set when the log has changed; the log is also polled twice a second.
+        changed: the event that is set when the message log has changed; the message log is also polled twice a second.
         faults: receives the fault if the index is damaged.
         shared: the state of a shared index; None if only this server uses it.
     """
@@ -117,13 +117,13 @@ class VectorIndexer:
         self._erasure: asyncio.Future[None] | None = None
 
     async def is_lagging(self, user_id: str, sequence: int) -> bool:
-        """Return whether changes of a user up to a sequence may be missing in the index."""
+        """Return whether the index may lack changes of a user up to a sequence number."""
         if self._shared is not None:
             return await self._shared.is_lagging(user_id, sequence)
         return self._progress.is_behind(user_id, sequence)
 
     def poll(self) -> None:
-        """Poll the log now, because a read waits for a change that another server may have written."""
+        """Poll the message log now, because a read waits for a change that another server may have written."""
         self._changed.set()
 
     def record_query(self, user_id: str) -> None:

@@ -125,10 +125,10 @@ class PostgresLeaderLock:
     async def record_leader(
         self, log: str, followed: FeedPosition | None, reset: Callable[[], Awaitable[None]]
     ) -> None:
-        """Record this server as the leader of the index, which follows the log with the name `log`.
+        """Record this server as the leader of the index, which follows the message log with the name `log`.
 
-        An index that has not followed this log before gets the checkpoint `followed`, or is emptied with `reset` if
-        `followed` is None.
+        An index that has not followed this message log before gets the checkpoint `followed`, or is emptied with
+        `reset` if `followed` is None.
         """
         with translate_errors("written"):
             async with self._connection.transaction():
@@ -153,7 +153,7 @@ class PostgresLeaderLock:
                 await self._connection.execute(number_placeholders(_DELETE_PASSED_USERS), self._collection)
 
     async def start_over(self) -> None:
-        """Reset the checkpoint, so that the index is filled from the beginning of the log."""
+        """Reset the checkpoint, so that the index is filled from the beginning of the message log."""
         with translate_errors("written"):
             async with self._connection.transaction():
                 await self._connection.execute(number_placeholders(_START_OVER), self._collection)

@@ -1,4 +1,4 @@
-"""Reconcile the vector index with the log at startup and whenever points may have been lost."""
+"""Reconcile the vector index with the message log at startup and whenever points may have been lost."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MAX_FAILURES: Final = 3
 
 @dataclass
 class IndexMaintenance:
-    """Reconciles the vector index with the log, requeues missing messages, and verifies the result.
+    """Reconciles the vector index with the message log, requeues missing messages, and verifies the result.
 
     An index that is still inconsistent or whose engine fails repeatedly is rebuilt, unless several servers share the
     index.
@@ -143,7 +143,7 @@ class IndexMaintenance:
         self.faults.report(VECTOR_INDEX, INDEX_INCONSISTENT, detail)
 
     async def _wait_until_caught_up(self) -> None:
-        """Wait until the index has applied all current changes of the log, or another server becomes the leader."""
+        """Wait until the index has applied all current changes of the message log, or another server is the leader."""
         until = await self.in_store_thread(self.feed.read_log_end)
         while self.feed.is_leading() and not self.backlog.read_checkpoint().is_at_or_after(until):  # noqa: ASYNC110 - a state on disk
             await asyncio.sleep(_POLL_S)

@@ -77,7 +77,7 @@ class ModelMigration:
             await asyncio.sleep(_POLL_FAILING_S if is_complete else _POLL_S)
 
     async def _has_few_failures(self, space: IndexedSpace) -> bool:
-        """Return whether a new index has at most slightly more dead letters than the active index had."""
+        """Return whether an index has acceptably few dead letters, compared with the active index."""
         more = (await space.indexer.status()).dead_letters - self._dead_letters_before
         return more <= _TOLERATED_DEAD_LETTERS or more <= await space.index.count() // 4
 
@@ -86,7 +86,7 @@ class ModelMigration:
         return await space.index.count() > 0 or await self.spaces.active.index.count() == 0
 
     async def _is_complete(self, space: IndexedSpace) -> bool:
-        """Return whether an index has reached the end of the log at startup and the checkpoint of the active index."""
+        """Return whether an index has reached the message log's end at startup and the active index's checkpoint."""
         needed = self.log_end.maximum(await self.spaces.active.indexer.read_checkpoint())
         return (await space.indexer.read_checkpoint()).is_at_or_after(needed)
 

@@ -70,7 +70,7 @@ class PostgresSharedIndex:
         return PostgresLeaderLock(self._database, self._collection, self._lease_s)
 
     async def is_lagging(self, user_id: str, sequence: int) -> bool:
-        """Return whether changes of a user up to a sequence may be missing in the index.
+        """Return whether the index may lack changes of a user up to a sequence number.
 
         Checkpoints of buckets are cached, so most calls need no database query.
         """
@@ -84,7 +84,7 @@ class PostgresSharedIndex:
         return is_behind
 
     def poll(self) -> None:
-        """Do nothing, because the leader polls the log."""
+        """Do nothing, because the leader polls the message log."""
 
     def record_query(self, user_id: str) -> None:
         """Do nothing, because `is_lagging` notifies the leader of queries for lagging users."""

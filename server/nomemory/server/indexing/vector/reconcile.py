@@ -1,4 +1,4 @@
-"""Compare the vector index with the log, and report missing, damaged and orphaned points."""
+"""Compare the vector index with the message log, and report missing, damaged and orphaned points."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ReconciliationReport:
         messages: number of messages that should have points.
         mismatched: number of messages with an unexpected number of points.
         invalid: number of damaged points, whose messages are also counted as mismatched.
-        orphans: number of versions that have points but were removed from the log.
+        orphans: number of versions that have points but were removed from the message log.
     """
 
     messages: int = 0
@@ -49,7 +49,7 @@ class ReconciliationReport:
 
     @property
     def is_consistent(self) -> bool:
-        """Whether the index is consistent with the log."""
+        """Whether the index is consistent with the message log."""
         return not self.mismatched and not self.orphans
 
 
@@ -62,7 +62,7 @@ class RunInStoreThread(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """Compares the points of all users with the log. If a sampled vector is damaged, all vectors are checked.
+    """Compares the points of all users with the message log. If a sampled vector is damaged, all vectors are checked.
 
     Attributes:
         until: message versions after this position are not compared.
@@ -78,7 +78,7 @@ class Reconciliation:
     on_orphans: Callable[[Sequence[OrphanedVersion]], Awaitable[None]]
 
     async def run(self) -> ReconciliationReport:
-        """Compare the index with the log.
+        """Compare the index with the message log.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, the engine is unavailable.
@@ -130,7 +130,7 @@ class Reconciliation:
 
 
 async def remove_orphans(index: VectorIndex, orphans: Sequence[OrphanedVersion]) -> None:
-    """Remove the points of versions that were removed from the log.
+    """Remove the points of versions that were removed from the message log.
 
     Raises:
         Fault: INDEX_UNAVAILABLE, the engine is unavailable.

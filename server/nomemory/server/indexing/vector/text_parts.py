@@ -33,7 +33,7 @@ def _split_at_boundaries(text: str, max_chars: int) -> Iterator[str]:
 
 
 def _find_part_end(text: str, start: int, max_chars: int) -> int:
-    """Return the end of the next part: the sentence or phrase end nearest to an equal division of the rest."""
+    """Return the end of the next part: the end of a sentence or phrase that divides the remaining text most evenly."""
     left = len(text) - start
     if left <= max_chars:
         return len(text)

@@ -33,7 +33,7 @@ def rank_as_question(analysis: QuestionAnalysis, query: Query, phrases: Iterable
 
 
 def _leaves_outside_question(leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]) -> frozenset[Leaf]:
-    """Return the leaves that are not content words of a question sentence; none if no leaf is such a word."""
+    """Return all leaves except the content words of question sentences; none if the query has no such content words."""
     in_question = {*phrases, *combine_term_sets(map(ranking_terms, words)).strong_terms}
     return (
         frozenset(leaf for leaf in leaves if leaf not in in_question)

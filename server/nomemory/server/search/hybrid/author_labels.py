@@ -1,7 +1,8 @@
 """Find author names that precede the text of many messages, and so do not identify the topic of a question.
 
-Chats that were copied into a log have the author's name in the content, as in "Ann: see you at 8". In a log of copied
-chats, the user's own name is in many messages, and a question with this name is semantically similar to all of them.
+Chats that were copied into a message log have the author's name in the content, as in "Ann: see you at 8". In a message
+log of copied chats, the user's own name is in many messages, and a question with this name is semantically similar to
+all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read the messages to rank: all messages of a short log, or the candidates and their neighbors from a long log."""
+"""Read the messages to rank: all messages of a user, or, if there are many, the candidates and their neighbors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class CandidatePool:
 
     @property
     def searches_messages(self) -> bool:
-        """Whether terms are searched in the messages instead of the index, which is faster for a short log."""
+        """Whether terms are searched in the messages instead of the index, which is faster for few messages."""
         return self.is_complete and self.timeline.is_short
 
     def find_occurrences(
@@ -82,9 +82,9 @@ class CandidatePoolReader:
 
     Attributes:
         threads: runs long computations.
-        speaker_names: samples the authors of a log that is too long to be ranked completely.
+        speaker_names: samples the authors if a user has too many messages to rank all of them.
         candidates_max: the maximum number of candidates from each of the two searches, lexical and semantic.
-        timeline_max: the maximum number of messages in a log that is ranked completely.
+        timeline_max: the number of messages up to which all messages of a user are ranked.
         cache_bytes: the total memory limit of the message cache and the feature cache.
     """
 
@@ -108,8 +108,8 @@ class CandidatePoolReader:
     async def drop_redundant_until(self, user_id: str, message_filter: Filter) -> Filter:
         """Return the filter without the end of its time range, if the end is after all messages of the user.
 
-        Callers often pass the current time as the end. A search of a long log is expensive if the time range has an
-        end.
+        Callers often pass the current time as the end. With very many messages, a search of a time range with an end is
+        expensive.
         """
         if message_filter.until_us is None:
             return message_filter
@@ -119,13 +119,13 @@ class CandidatePoolReader:
         return message_filter
 
     async def count_messages(self, user_id: str, until_us: int | None, counts: LogCounts) -> int:
-        """Return the number of a user's messages before a time; for a short log, the number of all messages."""
+        """Return the number of a user's messages before a time, or of all messages if the user has few messages."""
         if until_us is None or counts.messages <= self.timeline_max:
             return counts.messages
         return await self.lexical.total(user_id, Filter(until_us=until_us))
 
     async def read_speakers(self, user_id: str, until_us: int | None, counts: LogCounts, total: int) -> tuple[str, ...]:
-        """Return the names of the authors of messages before a time, or a sample of these names for a long log.
+        """Return the names of the authors of messages before a time, or a sample of these names if there are many.
 
         `counts` is the number of messages of the user at the start of the search. `total` is the result of
         `count_messages`.
@@ -138,7 +138,7 @@ class CandidatePoolReader:
     async def find_frequent_names(
         self, user_id: str, question: str, until_us: int | None, total: int
     ) -> tuple[str, ...]:
-        """Return the names in a question that precede the text of many messages of a long log; none for a short log."""
+        """Return the names in a question that precede the text of many messages; none for a user with few messages."""
         if total <= self.timeline_max:
             return ()
         return await self.author_labels.find_frequent_names(user_id, question, until_us, total)
@@ -306,7 +306,7 @@ def _truncate_messages(messages: list[LoggedMessage]) -> list[LoggedMessage]:
 def _merge_candidates(
     by_sentence: Sequence[Sequence[Posting]], nearest: Sequence[Sequence[VectorHit]], total: int, limit: int
 ) -> list[int]:
-    """Return the sequence numbers with the highest sums of normalized lexical and semantic scores, best first."""
+    """Return the sequence numbers of the messages with the highest sums of normalized scores, best first."""
     merged: dict[int, float] = {}
     for sentence, postings in enumerate(by_sentence):
         lexical = _lexical_candidates(postings, total, limit)

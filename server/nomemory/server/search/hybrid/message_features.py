@@ -66,7 +66,7 @@ class FeatureCache:
     """A thread-safe cache of message features. The content of a version never changes, so entries do not expire.
 
     The cache does not check whether a version exists or who owns it. Callers must therefore pass messages that they
-    have just read from the log.
+    have just read from the message log.
 
     Args:
         max_bytes: the maximum estimated memory; the cache is cleared before it would exceed the maximum.

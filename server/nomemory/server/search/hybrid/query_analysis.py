@@ -1,4 +1,4 @@
-"""Analysis of a question for one user's log: the terms of each sentence, and the authors that the question names."""
+"""Analysis of a question: the terms of each sentence, and those authors of the user's messages whom it names."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class ParsedSentence:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """A question, analyzed for a log with certain authors.
+    """A question, analyzed for messages by certain authors.
 
     Attributes:
-        analysis: the analysis that depends on the text only.
+        analysis: the part of the analysis that depends on the text only.
         sentences: the sentences, or parts of a long text, that are searched for separately.
         persons: the authors that the question names.
     """
@@ -70,7 +70,7 @@ class ParsedQuestion:
 def parse_question(
     analysis: QuestionAnalysis, speakers: Sequence[str], frequent_names: Sequence[str] = ()
 ) -> ParsedQuestion:
-    """Analyze a question for a log with the given authors.
+    """Analyze a question for messages by the given authors.
 
     The names in `frequent_names` are removed from the text to embed.
     """

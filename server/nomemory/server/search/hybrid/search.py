@@ -220,7 +220,7 @@ class HybridSearch:
         question: ParsedQuestion,
         sentences: Sequence[_SentenceHits],
     ) -> HybridResult:
-        """Rank the messages of a short log in a single worker-thread call, without reading the lexical index."""
+        """Rank few messages in a single worker-thread call, without reading the lexical index."""
 
         def rank_sentences() -> HybridResult:
             first_passes = [self._run_first_pass(pool, question, sentence, None) for sentence in sentences]
@@ -237,7 +237,7 @@ class HybridSearch:
         question: ParsedQuestion,
         sentences: Sequence[_SentenceHits],
     ) -> HybridResult:
-        """Rank the messages of a long log in two worker-thread calls, between which the feedback postings are read."""
+        """Rank many messages in two worker-thread calls, and read the feedback postings between the calls."""
         postings = [await self.pools.read_postings(query.user_id, pool, sentence.terms) for sentence, _ in sentences]
         first_passes = await self.threads.run(
             lambda: [self._run_first_pass(pool, question, *item) for item in zip(sentences, postings, strict=True)]
@@ -452,7 +452,7 @@ def _eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], me
 
 
 def _best_hits(timeline: Timeline, ranked: Sequence[_SentenceRanking], eligible: Ints, top_k: int) -> list[HybridHit]:
-    """Return the best messages. The scores of a message are those for the sentence with its highest score."""
+    """Return the best messages. The scores of a message are those for the sentence that gives the highest score."""
     scores = np.round(np.stack([sentence.ranking.scores[eligible] for sentence in ranked]), _DECIMALS)
     best_scores, best_sentences = scores.max(axis=0), scores.argmax(axis=0)
     order = np.lexsort((-eligible, -best_scores))[:top_k]

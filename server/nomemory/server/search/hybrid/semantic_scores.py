@@ -89,7 +89,7 @@ def compute_semantic_scores(
 
 
 def _mean_and_deviation(scores: Floats, unlisted: float, missing: int) -> tuple[float, float]:
-    """Return the mean and standard deviation of `scores` and of `missing` further scores that equal `unlisted`."""
+    """Return the mean and standard deviation of `scores` together with `missing` further scores equal to `unlisted`."""
     count = len(scores) + missing
     mean = (float(scores.sum()) + missing * unlisted) / count
     squares = float(((scores - mean) ** 2).sum()) + missing * (unlisted - mean) ** 2

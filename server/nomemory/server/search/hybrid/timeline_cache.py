@@ -17,7 +17,7 @@ _ENTRY_BYTES: Final = 1_000
 class TimelineKey(NamedTuple):
     """Cache key: the user, the sequence number of the user's latest change, the message count, and the range end.
 
-    `messages` is part of the key because messages expire without a change of the log.
+    `messages` is part of the key because messages expire without a change of the message log.
     """
 
     user_id: str

@@ -1,7 +1,7 @@
 """The protocol of a lexical index.
 
-An index may follow the message log with a lag, or be part of the log's own database and never lag. The methods are
-coroutines, because an index may be on another host.
+An index may follow the message log with a lag, or be part of the database of the message log and never lag. The methods
+are coroutines, because an index may be on another host.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class LexicalHit(NamedTuple):
     """A message version that matches a search.
 
     Attributes:
-        sequence: the sequence number in the log, which may have deleted the version since.
-        message: the message if the index is part of the log, otherwise None.
+        sequence: the sequence number in the message log, which may have deleted the version since.
+        message: the message if the index is part of the message log, otherwise None.
     """
 
     score: float
@@ -99,7 +99,10 @@ class LexicalIndex(Protocol):
 
     @property
     def can_lag(self) -> bool:
-        """Whether the index can lag behind the log. Callers need `applied_sequence` only for an index that can lag."""
+        """Whether the index can lag behind the message log.
+
+        Callers need `applied_sequence` only for an index that can lag.
+        """
 
     async def applied_sequence(self, user_id: str) -> int:
         """Return the sequence number up to which the index contains every change of a user.

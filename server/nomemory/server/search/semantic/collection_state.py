@@ -32,7 +32,7 @@ def has_stored_points(backlog: Path) -> bool:
 
 
 def is_collection_complete(backlog: Path, log: LogPosition) -> bool:
-    """Return whether the collection of a backlog contains all messages of the log."""
+    """Return whether the collection of a backlog contains all messages of the message log."""
     state = _read_state(backlog)
     return state is not None and not state.pending and state.checkpoint.sequence >= log.sequence
 

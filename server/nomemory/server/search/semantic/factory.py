@@ -29,7 +29,7 @@ def create_vector_index(
     """Create the index for an embedder's vectors, without starting a process or sending a request.
 
     `vectors` is the directory of all collections. `policy` limits the worker process of an embedded engine. `log_id` is
-    the id of the message log, because a collection on a Qdrant server belongs to one log.
+    the id of the message log, because a collection on a Qdrant server belongs to one message log.
 
     Raises:
         ExtraMissingError: the client of a Qdrant server is not installed.

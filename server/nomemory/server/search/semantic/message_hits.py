@@ -2,7 +2,7 @@
 
 A message has a point for each part of its text, and is ranked by its best part. The ranked messages include all ties
 with the last message, for which more points may be needed. Callers start with `initial_point_limit` points, and
-multiply the number by `GROWTH` until `rank_messages` returns a list.
+multiply the number of points by `GROWTH` until `rank_messages` returns a list.
 """
 
 from __future__ import annotations

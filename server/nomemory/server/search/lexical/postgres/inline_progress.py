@@ -12,8 +12,8 @@ class InlineLexicalProgress:
 
     @property
     def applied_sequence(self) -> int:
-        """The maximum sequence number, because every commit of the log is searchable at once."""
+        """The maximum sequence number, because every commit of the message log is searchable at once."""
         return _MAX_SEQUENCE
 
     async def erase_deleted(self) -> None:
-        """Do nothing, because the log deletes the columns of the index with the message."""
+        """Do nothing, because the message log deletes the columns of the index with the message."""

@@ -117,8 +117,8 @@ class RowConditions:
 def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> Statement | None:
     """Return the SQL statement of a search, or None if the search has no hits.
 
-    The rows are the hits, not sorted, with the columns score, `ts_us`, sequence, id, encoded message, checksum, and the
-    id of the retracting message.
+    The rows are the hits, not sorted, with the columns score, `ts_us`, sequence number, id, encoded message, checksum,
+    and the id of the retracting message.
 
     `messages` is the approximate number of messages of the user; None if it is unknown.
     """

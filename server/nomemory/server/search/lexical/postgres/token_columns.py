@@ -107,7 +107,7 @@ def _user_hash(user_id: str) -> blake2b:
 
 
 def _phrase_texts(tokens: Sequence[str]) -> Iterator[str]:
-    """Yield the texts whose keys every message with a phrase has: token pairs, and tokens that are in no pair."""
+    """Yield the texts whose keys occur in every message with a phrase: token pairs, and tokens that are in no pair."""
     paired = False
     for left, right in pairwise(tokens):
         if _is_unspaced(left) and _is_unspaced(right):

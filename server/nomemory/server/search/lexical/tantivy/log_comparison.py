@@ -15,12 +15,12 @@ _REMOVED_SINCE = "SELECT removed_seq FROM removals WHERE seq > ?"
 
 
 class LexicalDifferences(NamedTuple):
-    """The differences between the index and the log, up to the sequence number that the index has applied.
+    """The differences between the index and the message log, up to the sequence number that the index has applied.
 
     Attributes:
         applied: the sequence number up to which the index has applied all changes.
-        missing_versions: versions in the log that are not in the index.
-        orphan_versions: versions in the index that are not in the log.
+        missing_versions: versions in the message log that are not in the index.
+        orphan_versions: versions in the index that are not in the message log.
     """
 
     applied: int
@@ -31,11 +31,11 @@ class LexicalDifferences(NamedTuple):
 def compare_with_log(directory: Path, log: sqlite3.Connection) -> LexicalDifferences:
     """Compare all message versions up to the checkpoint of the index.
 
-    A server may use the index and the log during the comparison.
+    A server may use the index and the message log during the comparison.
 
     Raises:
         IndexUnusableError: the index cannot be read.
-        sqlite3.Error: the log cannot be read.
+        sqlite3.Error: the message log cannot be read.
     """
     index = open_index(directory)
     applied, indexed = read_checkpoint(index), _indexed_sequences(index)

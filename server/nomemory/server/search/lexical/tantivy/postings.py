@@ -60,7 +60,7 @@ class TimedPosting:
         return Posting(self.count, self.sequences)
 
     def clip_posting(self, until_us: int | None) -> Posting | None:
-        """Return the posting of the messages before a time; None if the sequence numbers to count them are missing."""
+        """Return the posting of the messages before a time; None if the posting lacks sequence numbers to count."""
         if until_us is None:
             return self.posting
         if len(self.sequences) < self.count:

@@ -138,7 +138,7 @@ def read_checkpoint(index: tantivy.Index) -> int:
 
 
 def checkpoint_document(schema: tantivy.Schema, applied: int, log: str) -> tantivy.Document:
-    """Return a checkpoint document with the applied sequence number and the name of the log, which may be empty."""
+    """Return a checkpoint document with the applied sequence number and the message log's name, which may be empty."""
     kinds = [CHECKPOINT, *([_LOG_KIND, _build_log_kind(log)] if log else [])]
     return tantivy.Document.from_dict({"kind": kinds, "applied": applied}, schema)
 
@@ -146,8 +146,8 @@ def checkpoint_document(schema: tantivy.Schema, applied: int, log: str) -> tanti
 def lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint | None:
     """Return the checkpoint of the index; None if there is no readable index.
 
-    Reading a checkpoint creates no files. The name of the log is indexed but not stored. If the index belongs to
-    another log than `log`, the checkpoint contains a placeholder for the name.
+    Reading a checkpoint creates no files. The name of the message log is indexed but not stored. If the index belongs
+    to another message log than `log`, the checkpoint contains a placeholder for the name.
     """
     if not (directory / "meta.json").exists():
         return None
@@ -162,7 +162,7 @@ def lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint |
 
 
 def discard_foreign_index(directory: Path, log: LogPosition) -> bool:
-    """Delete an index that cannot follow this log; return whether it was deleted."""
+    """Delete an index that cannot follow this message log; return whether it was deleted."""
     checkpoint = lexical_checkpoint(directory, log.identity)
     if checkpoint is None or checkpoint.can_resume(log):
         return False

@@ -54,7 +54,7 @@ class NotCompactingError(Exception):
 
 
 class Shard:
-    """Stores points, and searches them without approximation. Vectors must have length 1.
+    """Stores points, and finds the nearest points by exact search. Vectors must have length 1.
 
     Args:
         root: the directory of the shard.

@@ -69,7 +69,7 @@ class QdrantCollection:
         return points, [field for field in _REQUIRED_FIELDS if field in schema and schema[field].points < points]
 
     async def discard(self) -> None:
-        """Delete the collection, because its sequence numbers belong to another epoch of the log."""
+        """Delete the collection, because its sequence numbers belong to another epoch of the message log."""
         if await self.exists():
             _log.warning(
                 "the collection belongs to another epoch of the message log and is being rebuilt", collection=self._name

@@ -18,12 +18,12 @@ _ALIAS_INFIX: Final = ".log-"
 class CollectionOwner:
     """Claims collections for one message log.
 
-    A restored log keeps its id and its collections, although it has a new epoch.
+    A restored message log keeps its id and its collections, although it has a new epoch.
 
     Every method can raise the Fault INDEX_UNAVAILABLE if the server does not respond or rejects the request.
 
     Args:
-        log_id: the id of the log. If the id is empty (in tests), ownership is neither checked nor claimed.
+        log_id: the id of the message log. If the id is empty (in tests), ownership is neither checked nor claimed.
     """
 
     def __init__(self, client: AsyncQdrantClient, log_id: str) -> None:
@@ -31,10 +31,10 @@ class CollectionOwner:
         self._log_id = log_id
 
     async def check_owner(self, collection: str) -> None:
-        """Check that no other log owns a collection.
+        """Check that no other message log owns a collection.
 
         Raises:
-            ForeignCollectionError: another log owns the collection.
+            ForeignCollectionError: another message log owns the collection.
         """
         if not self._log_id or not await await_response(self._client.collection_exists(collection)):
             return
@@ -42,11 +42,11 @@ class CollectionOwner:
             raise ForeignCollectionError(collection)
 
     async def claim_collection(self, collection: str) -> None:
-        """Make this log the owner of a collection.
+        """Make this message log the owner of a collection.
 
         Raises:
-            ForeignCollectionError: another log has claimed the collection. If two logs claim a collection at the same
-                time, both claims can fail.
+            ForeignCollectionError: another message log has claimed the collection. If two message logs claim a
+                collection at the same time, both claims can fail.
         """
         if not self._log_id or await self._read_owners(collection) == {self._log_id}:
             return

@@ -85,8 +85,8 @@ class QdrantIndex:
         sharding: the shard keys and replicas of the collection.
         timeout_s: the timeout of a search, in seconds.
         probe_s: the timeout of a probe, in seconds.
-        is_new: whether this log has never stored points. For a new log, an existing collection without another owner is
-            deleted, because its sequence numbers belong to another epoch of the log.
+        is_new: whether this message log has never stored points. For a new message log, an existing collection without
+            another owner is deleted, because its sequence numbers belong to another epoch of the message log.
         log_id: the id of the message log that fills the collection; empty in tests.
     """
 
@@ -224,7 +224,7 @@ class QdrantIndex:
         self._is_created = False
 
     async def drop_collection(self, collection: str) -> None:
-        """Delete another collection, if the collection exists and no other log owns it."""
+        """Delete another collection, if the collection exists and no other message log owns it."""
         if collection == self._collection or not await await_response(self._client.collection_exists(collection)):
             return
         try:

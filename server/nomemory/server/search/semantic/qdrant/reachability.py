@@ -1,4 +1,4 @@
-"""Probe a Qdrant server periodically, and report an outage or a collection of another log."""
+"""Probe a Qdrant server periodically, and report an outage or a collection of another message log."""
 
 from __future__ import annotations
 
