@@ -34,7 +34,7 @@ commands in use.
 - **`--json`** writes one JSON object per line to standard output, with the field names of the API, times in RFC 3339,
   and the roles `user`, `assistant`, `system` and `tool`. All lines of a command have the same type: a message, a hit, a
   file, a check, a skill, or a single answer. Fields that describe a whole ranking, such as `sufficiency`, are repeated
-  in each hit. Notices and the next cursor (`next_cursor: …`) go to standard error. `import` reads the output of
+  in each hit. Notices and the next cursor (`next_cursor`) go to standard error. `import` reads the output of
   `list --json`.
 - **Text output** to pipes and files has no colors. To disable colors in a terminal, set `NO_COLOR=1`. Text output
   replaces a character that the locale's encoding does not support with `?`; JSON escapes it.

@@ -20,8 +20,8 @@ A server exports Prometheus metrics. `scripts/gen_metrics_docs.py` generates thi
 ## Endpoints
 
 - If HTTP is enabled (`--http HOST:PORT`), the server exports metrics at `/metrics` on that address.
-- `nomemory serve --metrics HOST:PORT` or `NOMEMORY_METRICS_LISTEN` exports them on a separate port. The separate port
-  is disabled by default. Like every other address, it requires TLS and credentials unless it is a loopback address.
+- `nomemory serve --metrics HOST:PORT` or `NOMEMORY_METRICS_LISTEN` exports metrics on a separate port, which is
+  disabled by default. The separate port requires TLS and credentials, unless it is on a loopback address.
 
 ```yaml
 scrape_configs:
@@ -41,7 +41,7 @@ scrape_configs:
 | only `NOMEMORY_METRICS_TOKEN` set | that token |
 
 The metrics token grants access to `/metrics` only. Prefer it to a key with the `admin` scope, which can also list
-users. A user token cannot scrape. The server rejects other scrapes and counts them in
+users. A user token does not permit scrapes. The server rejects unauthorized scrapes and counts them in
 `nomemory_http_requests_rejected_total`.
 
 ## Labels and privacy
@@ -52,11 +52,11 @@ caller did what.
 
 ## Restarts and replicas
 
-Counters start at 0 when the server restarts; `rate()` and `increase()` account for that. Scrape each replica:
-Prometheus adds the label `instance`, and `sum()` aggregates over replicas. The label `process` names the server process
-or one of its [workers](operating.md#processes).
+Counters start at 0 when the server restarts; `rate()` and `increase()` account for such resets. Scrape each
+replica: Prometheus adds the label `instance`, and `sum()` aggregates over replicas. The label `process` names the server
+process or one of its [workers](operating.md#processes).
 
-Health checks and reflection calls are not counted. [Performance](performance.md#metrics-and-traces) shows the cost of
+Metrics do not include health checks and reflection calls. [Performance](performance.md#metrics-and-traces) shows the cost of
 the metrics.
 
 ## Dashboard and alerts
