@@ -53,11 +53,11 @@ caller did what.
 ## Restarts and replicas
 
 Counters start at 0 when the server restarts; `rate()` and `increase()` account for such resets. Scrape each
-replica: Prometheus adds the label `instance`, and `sum()` aggregates over replicas. The label `process` names the server
-process or one of its [workers](operating.md#processes).
+replica: Prometheus adds the label `instance`, and `sum()` aggregates over replicas. The label `process` names the
+server process or one of its [workers](operating.md#processes).
 
-Metrics do not include health checks and reflection calls. [Performance](performance.md#metrics-and-traces) shows the cost of
-the metrics.
+Metrics do not include health checks and reflection calls. [Performance](performance.md#metrics-and-traces) shows the
+cost of the metrics.
 
 ## Dashboard and alerts
 
