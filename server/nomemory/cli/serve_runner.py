@@ -51,7 +51,7 @@ def _print_addresses(settings: Settings, addresses: ListenAddresses) -> None:
 
 
 def _describe_storage(settings: Settings) -> str:
-    """Return the line that names the message log."""
+    """Return the line of the startup message that states the data directory or the database."""
     if settings.server.database_url is None:
         return f"Data directory: {settings.server.data.resolve()}"
     return f"Message log: {redact_database_url(settings.server.database_url.get_secret_value())}"

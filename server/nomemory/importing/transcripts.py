@@ -86,7 +86,7 @@ class _TranscriptImporter(Importer):
         if not texts:
             yield SkippedRecord(record.location)
 
-    def _parse_texts(self, line: Any) -> Iterator[_TranscriptMessage]:  # noqa: ANN401 - whatever JSON has
+    def _parse_texts(self, line: Any) -> Iterator[_TranscriptMessage]:  # noqa: ANN401 - any JSON value
         raise NotImplementedError
 
     def _parse_time(self, fields: JsonFields) -> datetime | None:
@@ -130,7 +130,7 @@ class ClaudeCodeImporter(_TranscriptImporter):
         """Return whether a value has a type and a session, leaf or snapshot id."""
         return isinstance(value, dict) and "type" in value and bool({"sessionId", "leafUuid", "snapshot"} & set(value))
 
-    def _parse_texts(self, line: Any) -> Iterator[_TranscriptMessage]:  # noqa: ANN401 - whatever JSON has
+    def _parse_texts(self, line: Any) -> Iterator[_TranscriptMessage]:  # noqa: ANN401 - any JSON value
         if (
             not isinstance(line, dict)
             or line.get("type") not in ("user", "assistant")
@@ -166,7 +166,7 @@ class CodexImporter(_TranscriptImporter):
             isinstance(value, dict) and {"timestamp", "type"} <= set(value) and isinstance(value.get("payload"), dict)
         )
 
-    def _parse_texts(self, line: Any) -> Iterator[_TranscriptMessage]:  # noqa: ANN401 - whatever JSON has
+    def _parse_texts(self, line: Any) -> Iterator[_TranscriptMessage]:  # noqa: ANN401 - any JSON value
         payload = line.get("payload") if isinstance(line, dict) else None
         if not isinstance(payload, dict):
             return
@@ -202,7 +202,7 @@ class CursorImporter(_TranscriptImporter):
         """Return whether a value has a role and a message."""
         return isinstance(value, dict) and "role" in value and isinstance(value.get("message"), dict)
 
-    def _parse_texts(self, line: Any) -> Iterator[_TranscriptMessage]:  # noqa: ANN401 - whatever JSON has
+    def _parse_texts(self, line: Any) -> Iterator[_TranscriptMessage]:  # noqa: ANN401 - any JSON value
         if not isinstance(line, dict) or line.get("role") not in ("user", "assistant"):
             return
         text = _join_text_parts(_extract_content_parts(line))

@@ -63,7 +63,7 @@ def _run_checks(settings: Settings, target: Target) -> Iterator[CheckResult]:
     if settings.server.database_url is None:
         checks = list(check_data(DataDirectory(settings.server.data)))
         yield from checks
-        if not any(check.state == "fail" for check in checks):  # a damaged log cannot be compared
+        if not any(check.state == "fail" for check in checks):  # a damaged message log cannot be compared
             yield from check_vectors(settings)
     else:
         yield from check_postgres(settings)

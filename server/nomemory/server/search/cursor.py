@@ -118,8 +118,8 @@ class CursorCodec:
     def issue(self, listing: Listing, position: TimeCursor | RankedCursor | ConversationCursor | UserCursor) -> str:
         """Return the cursor that continues a listing after a position."""
         payload = [listing.user_digest(), listing.query_digest(), int(time.time()), astuple(position)]
-        # Without padding, the length of a cursor would reveal the magnitude of the sequence, and thus the writes of
-        # others.
+        # Without padding, the length of a cursor would reveal the magnitude of the sequence number, and thus the writes
+        # of others.
         padding = b" " * (_SEQUENCE_DIGITS - len(str(getattr(position, "pinned", ""))))
         return self._cipher.encrypt(_PREFIX, orjson.dumps(payload) + padding)
 

@@ -16,7 +16,7 @@ from nomemory.server.search.reply_budget import ExtraBytes, count_fitting_messag
 from nomemory.server.store.protocol import LogReader
 
 _MARGIN: Final = 8
-"""Additional hits per search, to compensate for messages that the log has deleted."""
+"""Additional hits per search, to compensate for messages that the message log has deleted."""
 
 
 @dataclass(frozen=True, slots=True)

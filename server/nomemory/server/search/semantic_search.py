@@ -14,7 +14,7 @@ from nomemory.server.store.protocol import LogReader
 from nomemory.text.names import remove_speaker_names
 
 _MARGIN = 8
-"""Additional hits per search, to compensate for messages that the log has deleted."""
+"""Additional hits per search, to compensate for messages that the message log has deleted."""
 
 
 _GROWTH = 4

@@ -33,8 +33,7 @@ class E5Model:
     """The multilingual-e5-small model with its tokenizer.
 
     Args:
-        model: the ONNX file, in the same directory as the trie. The files may be deleted after the construction of the
-            class.
+        model: the ONNX file, in the same directory as the trie. The files may be deleted after construction.
         weights: the weights file that the model was converted from.
     """
 

@@ -21,7 +21,7 @@ _PAUSE_MAX_S = 0.2
 """Maximum pause between two commits in seconds. After each commit, all readers have to reload the index."""
 
 _READ_MAX = 50
-"""Number of changes to read from the log at once, to limit the memory use."""
+"""Number of changes to read from the message log at once, to limit the memory use."""
 
 _IGNORED_DELETIONS = (1, 0, 0)
 """Number of deletions in a segment that each round of an erasure ignores. In the first round, one deletion is likely

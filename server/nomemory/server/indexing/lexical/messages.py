@@ -48,7 +48,7 @@ class EraseDeleted:
 
 
 EXPECTED_FAILURES: Final = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)
-"""Errors of the log and the engine, which are reported. Any other error ends the process."""
+"""Errors of the message log and the engine, which are reported. Any other error ends the process."""
 
 FAILURES_BY_NAME: Final[Mapping[str, type[Exception]]] = MappingProxyType(
     {kind.__name__: kind for kind in EXPECTED_FAILURES}

@@ -46,7 +46,7 @@ class BacklogFeed:
     _is_leading: bool = field(init=False)
     _may_have_dead_letters: bool = field(default=True, init=False)
     _stored_before: int = field(init=False)
-    """An earlier run may have indexed messages up to this sequence."""
+    """An earlier run may have indexed messages up to this sequence number."""
 
     def __post_init__(self) -> None:
         self.log_name = self.log.read_position().identity.name

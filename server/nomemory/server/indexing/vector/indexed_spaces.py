@@ -20,7 +20,7 @@ class IndexedSpace:
     Attributes:
         space: the interface of the vector space for reads.
         job_fault: returns the recent error of the indexing job, or None if the job is healthy.
-        components: names of the components of the space in reported faults.
+        components: the component names under which faults of the space are reported.
         failing_s: returns for how many seconds the embedding of queries has failed.
         record: records the space on disk as the active one for the next start.
         close: stops the indexing job and closes the index.

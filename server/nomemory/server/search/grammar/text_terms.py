@@ -22,7 +22,7 @@ _BREAKS = frozenset("，、。；？！…·｡､")
 
 @dataclass(frozen=True, slots=True)
 class TermSets:
-    """The alternatives of adjacent words: a message matches if it contains at least one of the terms.
+    """The alternative terms for adjacent words of a query. A message matches if it contains at least one of the terms.
 
     Weak terms, such as stop words, are used only if the query has no strong terms.
     """

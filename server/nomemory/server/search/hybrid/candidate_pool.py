@@ -40,7 +40,7 @@ _NEIGHBORS: Final = 4
 _MAX_PERIOD_MESSAGES: Final = 256
 _NOT_PINNED: Final = 2**62
 _BATCH: Final = 256
-"""Messages per read of the log."""
+"""Messages per read of the message log."""
 _MAX_READ_BYTES: Final = 16_000_000
 """Approximate limit of the messages of one ranking. Beyond it, a user is treated like one with many messages."""
 

@@ -193,7 +193,7 @@ class HybridSearch:
                     speaker_matched=False,
                     empty_time_ranges=empty,
                 )
-            if pool.timeline.main_speakers != speakers:  # in a long log, `speakers` is only a sample
+            if pool.timeline.main_speakers != speakers:  # with many messages, `speakers` is only a sample
                 question = await self._parse_question(analysis, pool.timeline.main_speakers, frequent_names)
             sentences = list(zip(question.sentences, nearest or (None,) * len(question.sentences), strict=True))
             rank = self._rank_short_timeline if pool.searches_messages else self._rank_long_timeline

@@ -82,7 +82,7 @@ class SufficiencyFeatures:
         message_count: the number of messages of the user.
         unknown_terms: the IDF-weighted share of the query terms that no message of the user contains, 0 to 1.
         is_assertion: whether each message is an assertion by the user or by an author with a name.
-        speaker_indexes: the index of the author; -1 if unknown.
+        speaker_indexes: the index of each message's author; -1 if the author is unknown.
         text_of: a function that returns the text of the message at an index, without descriptions of attachments.
     """
 

@@ -21,7 +21,7 @@ DIRECTORY = f"{_NAME}{_VERSION}"
 changes; the index is then rebuilt from the message log."""
 
 CHECKPOINT = "checkpoint"
-"""The `kind` of the document with the applied sequence. The document has no user, so searches do not find it."""
+"""The `kind` of the document with the applied sequence number. The document has no user, so searches do not find it."""
 
 _MAX_DELETE_ATTEMPTS = 9
 """Maximum number of attempts to delete an index."""

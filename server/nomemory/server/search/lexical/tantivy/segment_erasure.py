@@ -15,7 +15,7 @@ import tantivy
 from nomemory.server.search.lexical.tantivy.schema import CHECKPOINT, open_index, reload_index
 
 _SEQUENCES_MAX: Final = 50_000
-"""Sequences per search for live versions."""
+"""Sequence numbers per search for live versions."""
 
 
 _NON_SEGMENT_FILES: Final = frozenset({"meta.json", ".managed.json"})

@@ -10,7 +10,7 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.search.semantic.filter_conditions import Condition
 
 ScoredPoint = tuple[float, int, int]
-"""The score of a point, its `ts` in microseconds and the sequence of its version."""
+"""The score of a point, its `ts` in microseconds and the sequence number of its version."""
 
 
 class ShardCall(NamedTuple):

@@ -42,7 +42,7 @@ from nomemory.server.search.semantic.points import (
 from nomemory.server.search.semantic.protocol import VectorPoint
 
 _PAGE_POINTS: Final = 1000
-"""Points per page: a few milliseconds, or about 20 ms with vectors."""
+"""Points per page. Reading a page takes a few milliseconds, or about 20 ms with vectors."""
 _MAX_CACHED_VERSIONS: Final = 65_536
 """Maximum number of cached versions, about 20 MB."""
 _MAX_USERS: Final = 2**31

@@ -60,7 +60,7 @@ class QdrantSharding:
 
     @property
     def suffix(self) -> str:
-        """The suffix that names of collections with this number of buckets have."""
+        """The suffix of the names of collections with this number of buckets."""
         return f"-b{self.buckets}" if self.buckets else ""
 
     def group_by_key(self, points: Sequence[VectorPoint]) -> Iterator[tuple[str | None, list[VectorPoint]]]:
