@@ -1,7 +1,7 @@
 """Check every installed package against the advisory database.
 
-If the database cannot be reached, the script reports that and exits with 0. (pip-audit reports packages that it failed
-to look up as free of advisories.)
+If the database cannot be reached, the script reports that and exits with 0. (If a lookup fails, pip-audit
+reports the package as free of advisories.)
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def _measure_sets(
 
 
 def _recall_labeled_questions(sets: Sequence[LabeledSet], data: str, settings: Mapping[str, str]) -> RecallAnswers:
-    """Recall the questions that have a labeled verdict, on a server with additional settings."""
+    """Run a recall for each question that has a labeled verdict, on a server with additional settings."""
     labeled = [
         replace(item, questions=tuple(question for question in item.questions if question.verdict)) for item in sets
     ]
@@ -210,7 +210,7 @@ def _load_messages(client: Client, sets: Sequence[LabeledSet]) -> None:
 def _ask_set(
     server: TemporaryServer, client: Client, labeled_set: LabeledSet, chosen: Mapping[str, Method]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Ask the questions of a set with each method; print a message for each method that the server lacks."""
+    """Ask the questions of a set with each method; print a message for each method that the server does not support."""
     console = stderr_console()
     for name, method in chosen.items():
         try:

@@ -53,7 +53,7 @@ def summarize_results(results: Iterable[EverydayResult]) -> str:
 
 @click.command("bench_everyday", context_settings={"help_option_names": ["-h", "--help"]})
 def bench_everyday() -> None:
-    """Recall the questions of sample/everyday.jsonl on a new server with the planner `rules`.
+    """Run a recall for each question of sample/everyday.jsonl, on a new server with the planner `rules`.
 
     A question is answered if one of the first two statements cites its evidence. The verdict of an unanswerable
     question must not be SUPPORTED or CONFLICTING.

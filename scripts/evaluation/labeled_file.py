@@ -98,7 +98,7 @@ def read_messages(path: Path) -> list[AcceptedMessage]:
 def read_questions(path: Path, message_keys: frozenset[tuple[str, str]] | None = None) -> list[Question]:
     """Read a questions file: JSON objects with the fields of `Question`, the text as `question`; ignore other fields.
 
-    `message_keys` contains user id and message id of each message that evidence may name; None allows any message.
+    `message_keys` contains the user id and the message id of each message that evidence may name; None: any message.
 
     Raises:
         LabeledDataError: a line is not a valid question, repeats an id or names an unknown message, or the file has no

@@ -252,7 +252,7 @@ class Benchmark:
         self.result["cases"].setdefault(name, {})[str(concurrency)] = outcome.summarize()
 
     def _measure_reads_while_writing(self, sample: CorpusSample) -> None:
-        """Measure the reads of one caller with and without concurrent writes; each phase takes 5 × `--seconds`."""
+        """Measure the reads of one caller with and without concurrent writes; a phase takes five times `--seconds`."""
         selected = [case for case in build_cases(sample) if case.name in _UNDER_WRITES]
         seconds = 5 * self._seconds
         result: Figures = {"writes_per_s_wanted": _WRITES_PER_S}

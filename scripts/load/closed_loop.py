@@ -32,7 +32,7 @@ class LoadParameters:
     """Parameters of a closed-loop load, in which each caller waits for the reply before its next request.
 
     Attributes:
-        target: HOST:PORT of the server, or several addresses separated by spaces. Connections rotate over them.
+        target: HOST:PORT of the server, or several addresses separated by spaces, over which connections rotate.
         requests: serialized requests, which the callers send cyclically.
         pids: ids of the server processes whose CPU time is measured.
         metadata: metadata of the nth request, used cyclically.

@@ -54,7 +54,7 @@ class CorpusSize:
     vectors: int
 
     def get_phase_counts(self, phase: int) -> tuple[int, int, range]:
-        """Return a phase's message count, its heavy-user message count, and the numbers of its typical users."""
+        """Return a phase's message count, its heavy-user message count, and the user numbers of its typical users."""
         first, heavy, users = self.messages // 10, self.heavy // 10, max(2, self.users // 10)
         if phase == 0:
             return first, heavy, range(1, users)

@@ -18,7 +18,7 @@ class Finding:
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
-    """Print the number of findings by kind, and the first 20 of each."""
+    """Print the number of findings by kind, and the first 20 findings of each kind."""
     if not findings:
         print("\nno findings")
         return

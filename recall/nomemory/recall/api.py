@@ -49,7 +49,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         model: a chat model that reads the best messages, requests follow-up searches and composes the answer. If the
             model is None or fails, the answer quotes the best messages. `budget.read_messages` limits the number of
             messages that the model reads.
-        budget: the limits of searches, messages and time.
+        budget: the limits for searches, messages and time.
         thresholds: verdict thresholds for answers without a model.
         on_step: an async callback that is awaited after each tool call.
         metadata: gRPC metadata to send with every read.

@@ -31,6 +31,6 @@ CHINESE_WEEKDAYS: Final = "一二三四五六日天"
 def month_number(name: str) -> int:
     """Return the number of a month, 1 to 12.
 
-    The name may be abbreviated to three letters; upper and lower case are equivalent.
+    The name may be abbreviated to three letters; case is ignored.
     """
     return next(number for number, month in enumerate(MONTHS, 1) if month.startswith(name[:3].lower()))

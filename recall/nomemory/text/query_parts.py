@@ -13,7 +13,7 @@ _MAX_PARTS: Final = 4
 
 
 def select_query_parts(text: str) -> list[str]:
-    """Return a short text unchanged; of a long text, return the first, the last and the two most informative parts.
+    """Return a short text unchanged; from a long text, select the first, the last and the two most informative parts.
 
     The parts consist of whole sentences, in their original order. The most informative parts are those with the most
     distinct terms. The first and last parts are always selected because people write their question before or after a

@@ -22,7 +22,8 @@ _MAX_DISTANCE_DAYS: Final = 366
 def find_relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
     """Return the dates that a text may refer to, given the date on which it was sent.
 
-    An ambiguous expression returns all its readings: "Friday" may be the Friday of this week or of the next week.
+    All interpretations of an ambiguous expression are returned: "Friday" may be the Friday of this week or of the
+    next week.
     """
     normalized_text = replace_number_words(unicodedata.normalize("NFKC", text))
     dates = set[PartialDate]()

@@ -81,8 +81,8 @@ def find_time_signal(text: str, now: datetime) -> TimeSignal | None:
 def find_exact_time_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
     """Return the days and periods in a text, in text order, at most `_MAX_RANGES`.
 
-    If expressions overlap, the one that starts first is used, and of several with the same start the longest:
-    "5月3日" is a day, not a month.
+    If expressions overlap, the first one is used, and among expressions with the same start the longest: "5月3日" is a
+    day, not a month.
 
     `now` is the timezone-aware time of the question, in the user's zone.
     """

@@ -57,7 +57,7 @@ class Mutation:
         return self.patch.stem
 
     def apply_patch(self, copy: Path, *options: str) -> bool:
-        """Apply the patch to a copy of the code; return whether it applies."""
+        """Apply the patch to a copy of the code; return whether the patch applies."""
         command = ["git", "apply", *options, str(self.patch)]
         environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(copy.parent)}
         return subprocess.run(command, cwd=copy, env=environment, check=False).returncode == 0  # noqa: S603 - patch of this folder

@@ -1,8 +1,8 @@
 """Simulation of a full disk without root privileges.
 
-The torture test uses two methods. `RLIMIT_FSIZE` limits the file size of running processes (Linux): writes beyond it
-fail with EFBIG instead of ENOSPC. On a small dedicated file system (a tmpfs, an image), a ballast file uses all free
-space, so that writes fail with ENOSPC.
+The torture test uses two methods. `RLIMIT_FSIZE` limits the size of the files that running processes write (Linux):
+writes beyond it fail with EFBIG instead of ENOSPC. On a small dedicated file system (a tmpfs, an image), a ballast file
+uses all free space, so that writes fail with ENOSPC.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SmallDisk:
 
 @contextmanager
 def limit_file_size(pids: Iterable[int], size: int) -> Iterator[None]:
-    """Limit the file size of processes until the context exits."""
+    """Limit the size of the files that processes write, until the context exits."""
     limited = list(pids)
     try:
         _set_file_size_limit(limited, size)

@@ -215,7 +215,7 @@ class RandomWriter:
             self.findings.append(Finding("refused", f"{reply.rejected} of {len(changes)} valid messages of an import"))
 
     def _random_user(self) -> str:
-        """Return a random user; create a new one when the latest has many messages."""
+        """Return a random user; create a new user if the latest user has many messages."""
         users = self._ledger.users
         if not users or self._max_messages(users[-1]) > _MESSAGES_MAX // 2:
             users.append(f"{COMMON_WORD}-{self._random.getrandbits(48):012x}")

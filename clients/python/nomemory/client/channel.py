@@ -81,7 +81,7 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 class ClientCredentials(TypedDict, total=False):
-    """How a client authenticates: API key or token, and TLS options. `nomemory.client.Client` documents them."""
+    """Credentials of a client: API key or user token, and TLS options. `nomemory.client.Client` documents them."""
 
     api_key: str | None
     token: str | None

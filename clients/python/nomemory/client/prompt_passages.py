@@ -54,7 +54,7 @@ class PassageSelector:
         self._question = question
 
     def shorten(self, max_tokens: int) -> str:
-        """Return the content if it fits, otherwise the best passages in text order, separated by `…`."""
+        """Return the content if it fits into `max_tokens`, otherwise the best passages, joined by `…` in text order."""
         shown = self.select_excerpts(max_tokens)
         if shown == [self._content]:
             return self._content
@@ -63,7 +63,7 @@ class PassageSelector:
         return (first + _GAP.join(shown) + last).strip()
 
     def select_excerpts(self, max_tokens: int) -> list[str]:
-        """Return the content if it fits, otherwise excerpts that together fit."""
+        """Return the content if it fits into `max_tokens`, otherwise excerpts that fit together."""
         if self._token_count <= max_tokens:
             return [self._content]
         kept: set[int] = set()

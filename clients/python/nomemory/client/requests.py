@@ -247,7 +247,7 @@ def delete_matching(user_id: str, **filters: Unpack[FilterOptions]) -> ingest_se
 
 
 def erase_user(user_id: str) -> ingest_service_pb2.EraseUserRequest:
-    """Erase all data of a user. The receipt in the response lists where bytes of the data remain, and until when."""
+    """Erase all data of a user. The receipt in the response lists where data of the user remains, and until when."""
     return ingest_service_pb2.EraseUserRequest(user_id=user_id)
 
 

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """Whether a violated rule is an error, which must be fixed, or a warning."""
+    """Severity of a rule violation: an error, which must be fixed, or a warning."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -130,7 +130,7 @@ class _ContextBuilder:
         self._selection.truncated |= bool(latest.next_cursor)
 
     def _select_related_messages(self, ranking: ToolResult, replied_to: Mapping[str, RetrievedMessage]) -> None:
-        """Select the best messages of other conversations that fit.
+        """Select the best messages of other conversations, up to the token limit.
 
         If a short message replies to another message, select both.
         """

@@ -1,8 +1,7 @@
 """Convert a sufficiency estimate to a probability that the message log contains the answer.
 
-An estimate is already a probability if the server used semantic search, or if the question names a person in the
-user's conversations. An estimate from lexical search alone is calibrated with an offset and a slope for its log odds
-(Platt, 1999).
+An estimate is already a probability if it uses the cosines of the local embedder, or if the question names a person in
+the user's conversations. Any other estimate is calibrated with an offset and a slope for its log odds (Platt, 1999).
 """
 
 from __future__ import annotations

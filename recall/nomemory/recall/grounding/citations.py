@@ -180,7 +180,7 @@ def _cite_best_clause(text: str, messages: Iterable[RetrievedMessage]) -> Citati
 def _compute_word_share(claim: _StatementTerms, clause: Clause) -> float:
     """Return the share of a statement's words in a clause.
 
-    The share is 0 if the clause lacks a figure of the statement, or if one of the two is negated and the other is not.
+    The share is 0 if the clause lacks a figure of the statement, or if only one of the two is negated.
     """
     if not claim.figures <= extract_numbers(clause.text) or claim.is_negated != _is_negated(clause.text):
         return 0.0

@@ -23,7 +23,7 @@ def sort_by_relevance(
 
     Args:
         statements: the statements, most relevant first.
-        same_topic_pairs: ids of messages about the same topic, in pairs.
+        same_topic_pairs: pairs of ids of messages about the same topic.
     """
     position_by_id = {
         message_id: index

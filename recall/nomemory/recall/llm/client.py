@@ -118,7 +118,7 @@ def _extract_answer_text(reply: object) -> str:
 
 
 def _convert_error(error: Exception) -> ChatFailedError:
-    """Convert an error of the OpenAI library. The original message is dropped because it may quote the prompt."""
+    """Convert an error of the OpenAI library. Drop its error message, because the message may quote the prompt."""
     if isinstance(error, openai.APITimeoutError):
         return ChatFailedError(ModelFailureKind.TIMEOUT, _TIMED_OUT)
     if isinstance(error, openai.APIConnectionError):

@@ -67,7 +67,10 @@ def format_question(question: Question) -> str:
 
 
 def _select_last_turns(question: Question, chars: int) -> Iterator[dict[str, JsonValue]]:
-    """Yield the last turns of a conversation within a character limit. The first turn may be cut at the beginning."""
+    """Yield the last turns of a conversation within a character limit.
+
+    The first of these turns may be truncated at the beginning.
+    """
     shown: list[dict[str, JsonValue]] = []
     for turn in reversed(question.turns):
         if chars > 0:

@@ -46,7 +46,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class MessageRelation:
-    """Two messages by the same sender on the same topic.
+    """Two messages by the same sender on the same topic; the later one may supersede the earlier one.
 
     Attributes:
         semantic_z_score: semantic similarity of the two messages, in standard deviations above the mean of the hits.

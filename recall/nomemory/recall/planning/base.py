@@ -30,7 +30,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A planner's decision for one round: the tool calls to make, or that the search stops."""
+    """A planner's decision for one round: the tool calls to make, or the end of the search."""
 
     calls: tuple[ToolCall, ...] = ()
     stop: bool = False

@@ -39,7 +39,7 @@ class ExcerptSelector:
         self._question = question
 
     def shorten(self, max_tokens: int) -> list[str]:
-        """Return the content if it fits, otherwise excerpts of complete sentences.
+        """Return the content if it fits into `max_tokens`, otherwise excerpts of complete sentences.
 
         At least one sentence is returned.
         """

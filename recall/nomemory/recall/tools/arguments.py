@@ -56,7 +56,10 @@ Vector = Annotated[tuple[Component, ...], Field(min_length=1, max_length=8_192)]
 
 
 class ArgumentObject(BaseModel):
-    """Base class of tool arguments. Null means that an argument is missing. A string with a JSON object is parsed."""
+    """Base class of tool arguments.
+
+    Null means that an argument is missing. A string that contains a JSON object is parsed.
+    """
 
     model_config = ConfigDict(frozen=True)
 

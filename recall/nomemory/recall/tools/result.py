@@ -50,7 +50,7 @@ class ToolResult:
         scope: the scope that was searched; None if the call was not a search.
         word_hit_count: number of items that contain words of the query; None if unknown.
         query_coverage: the largest share of the query's words that one of the best items contains, 0 to 1.
-        semantic_unavailable: whether the search ran without semantic search.
+        semantic_unavailable: whether a hybrid search ran without its semantic part.
         semantic_disabled: whether semantic search is disabled on the server.
         sufficiency: estimate of whether the message log contains the answer; None if unknown.
         relations: pairs of related messages among the hits.

@@ -42,7 +42,7 @@ def get_first_line_number(token: Token) -> int:
 
 @dataclass(frozen=True, slots=True)
 class InvalidEntry:
-    """An entry of a skill that is invalid or only partly effective.
+    """A skill entry that is invalid or only partly effective.
 
     `file` is the path within the skill, `line` starts at 1, and `problem` is a sentence without a period. `problem`
     quotes nothing from the skill except names that the skill format defines.

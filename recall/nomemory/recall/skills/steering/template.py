@@ -86,7 +86,7 @@ def read_templates(parts: Iterable[SectionPart]) -> tuple[list[QueryTemplate], l
 def _set_template_parameter(template: QueryTemplate, key: str, entry: SkillEntry) -> tuple[QueryTemplate, str]:
     """Set the template parameter that an entry names.
 
-    Return the new template, and an error message or an empty string.
+    Return the new template, and an error message, which is empty if the entry is valid.
     """
     if key == _FIRST:
         return _set_first_tool(template, normalize_key(extract_first_word(entry.value)))
