@@ -34,8 +34,8 @@ def erasures() -> None:
     """Export and apply the register of erasures.
 
     The message log records each deletion of messages and each erasure of a user, without ids and content. A restored
-    backup does not contain later erasures: apply an exported register to it. With NOMEMORY_DATABASE_URL, the
-    commands use the message log in PostgreSQL.
+    message log does not contain the erasures after the backup; apply an exported register to it. With
+    NOMEMORY_DATABASE_URL, the commands use the message log in PostgreSQL.
     """
 
 
