@@ -1,8 +1,8 @@
 """The local inspector: serves the inspector page, and forwards read-only calls to a server over gRPC.
 
-Forwarded calls have the credentials of the person who runs the inspector, so each call must present a token. The token
-is the fragment (after `#`) of the address that the command prints. Browsers do not send fragments to servers, and other
-pages cannot read the address.
+Forwarded calls use the credentials of the person who runs the inspector, so each call of the page must contain a token.
+The token is the fragment (after `#`) of the address that `nomemory inspect` prints. Browsers do not send fragments to
+servers, and other pages cannot read the address.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _FORWARDED_HEADERS: Final = ("x-user-id", "x-user-id-bin", "x-request-id")
 class RequestGuard:
     """Access control of the inspector.
 
-    Only the page that was opened with the printed address has access.
+    Only a page that was opened at the address that `nomemory inspect` prints has access.
 
     Attributes:
         token: the token that every call must present.

@@ -58,7 +58,8 @@ class LoggedMessage(NamedTuple):
     Attributes:
         user_id: the user whose memory contains the message.
         ts_us: the timestamp, in microseconds since the Unix epoch.
-        sequence: the number of the version in the message log. Replacing a message creates a version with a new number.
+        sequence: the sequence number of the version in the message log. Replacing a message creates a version with a
+            new sequence number.
         wire: the serialized `nomemory.v1.ChatMessage`. The server builds responses from these bytes without parsing
             them.
         retracted_by: the id of the message that retracts this message, also present in `wire`; empty if there is none.

@@ -1,7 +1,7 @@
 """The audit log of writes, deletions, erasures, and recalls on behalf of a user.
 
-An audit entry contains the caller, the action, the users, the number of messages and the request id, but no content and
-no queries. The server writes an audit entry after it has committed the change, at any log level.
+An audit entry contains the caller, the action, the users, the number of messages and the request id, but no message
+content and no query text. The server writes an audit entry after it has committed the change, at any log level.
 """
 
 from __future__ import annotations

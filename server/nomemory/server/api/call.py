@@ -77,7 +77,7 @@ class CallContext:
     def user_prefix(self) -> str:
         """The prefix of the stored user ids that the caller may access; empty if the caller may access all users.
 
-        Methods without a `user_id` in the request restrict their counts and lists to this prefix.
+        Methods without a `user_id` in the request only count and list users with this prefix.
         """
         return self.namespace.prefix if self.namespace else ""
 

@@ -75,8 +75,8 @@ def to_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
 
     An unexpected error becomes an INTERNAL fault.
 
-    The log entry contains the type and the stack frames of the error. Error messages may quote content, and are only
-    logged at the debug level.
+    The log entry contains the type and the stack frames of the error. The text of an error may quote message content,
+    and is only logged at the level `debug`.
     """
     if isinstance(error, Fault):
         return error

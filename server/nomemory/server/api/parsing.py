@@ -48,7 +48,7 @@ class RequestParser:
     """Parses the encoded requests of one method.
 
     Args:
-        is_write: whether the method changes the message log. The limit `MAX_READ_BYTES` applies to other methods only.
+        is_write: whether the method changes the message log. Requests of other methods are limited to `MAX_READ_BYTES`.
     """
 
     def __init__(self, request_type: Descriptor, *, is_write: bool) -> None:

@@ -61,7 +61,7 @@ class Pipeline:
         default_timeout_s: the timeout of calls if the client sets no timeout, in seconds.
         limits: the process-wide limits.
         reads: the admission of expensive reads; None disables admission control.
-        hooks: the embedding program's functions that run before each handler.
+        hooks: functions of the host program that run before each handler.
         tracer: starts the spans of calls; None disables tracing.
 
     Attributes:

@@ -1,8 +1,9 @@
 """Encoding of responses that list messages, without decoding stored messages.
 
 A response that lists messages contains them in field 1, and the message log stores encoded ChatMessages. The encoder
-concatenates the length-delimited messages with the other encoded fields of the response. Decoding and encoding each
-message would take most of the time of a page. Messages are decoded only if a field mask excludes some of their fields.
+concatenates the length-delimited messages with the other encoded fields of the response. Decoding and re-encoding the
+messages would take most of the time of a request. Messages are decoded only if a field mask excludes some of their
+fields.
 """
 
 from __future__ import annotations

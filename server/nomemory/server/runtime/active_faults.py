@@ -76,7 +76,7 @@ class ActiveFaults:
         self._faults = {} if faults is None else faults
 
     def previous_model_view(self) -> ActiveFaults:
-        """Return a view for the components of the previous model, which adds `previous-` to their names."""
+        """Return a view that adds `previous-` to component names, for the components of the previous model."""
         return ActiveFaults(PREVIOUS_MODEL, self._faults)
 
     def qualified_name(self, component: str) -> str:

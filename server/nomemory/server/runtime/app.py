@@ -53,7 +53,7 @@ def serve(
     Args:
         settings: the settings of this server.
         ready: called with the bound addresses as soon as the server accepts calls.
-        interceptors: the interceptors and hooks of the embedding program.
+        interceptors: the interceptors and hooks of the host program.
 
     Raises:
         StartupError: the server cannot start; the message tells the operator why.
@@ -90,7 +90,7 @@ async def running_server(
 
     Args:
         settings: the settings of this server.
-        interceptors: the interceptors and hooks of the embedding program.
+        interceptors: the interceptors and hooks of the host program.
 
     Raises:
         StartupError: the server cannot start; the message tells the operator why.

@@ -9,7 +9,7 @@ class Backoff:
     Args:
         first_s: the first delay, in seconds.
         max_s: the upper limit of the delays, in seconds.
-        retry_immediately: whether the first retry has no delay. The delay of the second retry is then `first_s`.
+        retry_immediately: whether the first retry has no delay, so that `first_s` is the delay of the second retry.
     """
 
     def __init__(self, first_s: float, max_s: float, *, retry_immediately: bool = False) -> None:

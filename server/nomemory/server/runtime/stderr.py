@@ -1,8 +1,8 @@
 """Redirection of stderr, which then contains only log records and crash reports.
 
 Libraries, the interpreter and panics may write message content to stderr. The server therefore redirects file
-descriptor 2 to /dev/null, unless the log level is `debug`, and writes its log to a duplicate of the original. Worker
-processes inherit file descriptor 2 and the duplicate.
+descriptor 2 to /dev/null, unless the log level is `debug`, and writes its log to a duplicate of the original
+descriptor. Worker processes inherit file descriptor 2 and the descriptor of the log.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def reserve_stderr_for_logs(level: str) -> Iterator[None]:
 
 
 def report_crashes() -> None:
-    """Make this process write a stack trace without values to the log if it crashes."""
+    """Make this process write a stack trace without variable values to the log if it crashes."""
     faulthandler.enable(_STDERR if (descriptor := log_descriptor()) is None else descriptor)
 
 

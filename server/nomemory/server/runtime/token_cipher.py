@@ -2,7 +2,7 @@
 
 A token is a prefix followed by the base64url encoding of a version (1 byte), the length of the rest (2 bytes, or 4 in
 version 2), a nonce (12 bytes), and the AES-256-GCM ciphertext of the payload (NIST SP 800-38D). The prefix and the name
-of the message log are additional authenticated data: a token of another type or another log is rejected.
+of the message log are additional authenticated data: a token of another type or another message log is rejected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The file with the key that encrypts cursors and write tokens, and with two keys during a key rotation."""
+"""The key file, with the key that encrypts cursors and write tokens, or two keys during a key rotation."""
 
 from __future__ import annotations
 

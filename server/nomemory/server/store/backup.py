@@ -1,4 +1,4 @@
-"""Back up and restore the message log and the key of a data directory.
+"""Back up and restore the message log and the token key of a data directory.
 
 A backup is a directory with `log.db`, `server.key` and the manifest `backup.json`. A backup does not contain the
 indexes. Backups are verified when they are created and before they are restored.
@@ -51,7 +51,7 @@ class BackupManifest:
 
     Attributes:
         format: the version of the backup format.
-        log: the name of the log (`LogIdentity.name`).
+        log: the name of the message log (`LogIdentity.name`).
         sha256: the SHA-256 of `log.db` in hexadecimal.
         taken: the Unix time of the backup in seconds.
     """
@@ -74,13 +74,13 @@ class RestoredBackup:
 
 
 def create_backup(directory: DataDirectory, target: Path) -> BackupManifest:
-    """Copy the key and a consistent snapshot of the log to a backup directory, which is created atomically.
+    """Copy the token key and a consistent snapshot of the message log to a new backup directory, atomically.
 
     A server may be running.
 
     Raises:
-        BackupError: there is no log, the target exists, or the log is damaged.
-        LogUnusableError, LogVersionError: the log cannot be read.
+        BackupError: there is no message log, the target exists, or the log is damaged.
+        LogUnusableError, LogVersionError: the message log cannot be read.
         OSError: the target cannot be written.
     """
     if target.exists():
@@ -99,7 +99,7 @@ def create_backup(directory: DataDirectory, target: Path) -> BackupManifest:
 
 
 def verify_backup(backup: Path) -> BackupManifest:
-    """Verify the manifest, the checksum of the log and the key of a backup.
+    """Verify the manifest, the checksum of the message log and the token key of a backup.
 
     Raises:
         BackupError: a file is missing or damaged.
@@ -124,21 +124,21 @@ def restore_backup(
     register: Path | None = None,
     ignores_existing_register: bool = False,
 ) -> RestoredBackup:
-    """Verify a backup and install its log as a new epoch. The indexes are rebuilt at the next start.
+    """Verify a backup and install its message log as a new epoch. The indexes are rebuilt at the next start.
 
-    The erasures of an existing log and of a register file are applied to the log before it is installed.
+    The erasures of an existing message log and of a register file are applied to the log before it is installed.
 
     Args:
         backup: a directory that `create_backup` created.
-        directory: the data directory to install the log in.
-        replaces: whether to replace an existing log.
-        register: a register file to apply; None for none.
-        ignores_existing_register: whether to replace an existing log whose register cannot be read.
+        directory: the data directory to install the message log in.
+        replaces: whether to replace an existing message log.
+        register: a register file to apply; None if there is none.
+        ignores_existing_register: whether to replace an existing message log whose register cannot be read.
 
     Raises:
-        BackupError: the backup is damaged, or a log exists and `replaces` is false.
-        RegisterError: the register file is damaged or belongs to another log, or the register of the existing log
-            cannot be read.
+        BackupError: the backup is damaged, or a message log exists and `replaces` is false.
+        RegisterError: the register file is damaged or belongs to another message log, or the register of the existing
+            log cannot be read.
         DataDirectoryBusyError: a server uses the directory.
         DataDirectoryUnusableError, LogUnusableError, LogVersionError, OSError: the directory cannot be written.
     """
@@ -196,7 +196,7 @@ def _write_backup(directory: DataDirectory, part: Path) -> BackupManifest:
 
 
 def _copy_log(source: Path, target: Path) -> int:
-    """Copy a consistent snapshot of a log, and return the number of messages in the snapshot."""
+    """Copy a consistent snapshot of a message log, and return the number of messages in the snapshot."""
     uri = f"{source.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as log, closing(sqlite3.connect(target)) as copy:

@@ -1,4 +1,4 @@
-"""The hash buckets of users in a PostgreSQL log. A SQLite log has a single bucket for all users."""
+"""The hash buckets of users in a PostgreSQL message log. A SQLite message log has a single bucket for all users."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from nomemory.server.store.position import LogPosition
 
 
 class ChangeRef(NamedTuple):
-    """A reference to a changed message, with the sequence of the change."""
+    """A reference to a changed message, with the sequence number of the change."""
 
     sequence: int
     user_id: str
@@ -26,7 +26,7 @@ class ChangeBatch(NamedTuple):
 
 
 class DeletedVersion(NamedTuple):
-    """A message version that is no longer in the log.
+    """A message version that is no longer in the message log.
 
     Attributes:
         removal: the change that removed the version; None if the change is unknown or was purged.
@@ -43,7 +43,7 @@ class Change(NamedTuple):
 
     Attributes:
         stored: the current version of the message; None for a removal or a damaged message.
-        removed_sequence: the sequence of the deleted or replaced version; None if the change removed no version.
+        removed_sequence: the sequence number of the deleted or replaced version; None if the change removed no version.
     """
 
     sequence: int
@@ -68,19 +68,19 @@ class ChangeFeed(Protocol):
     """
 
     def read_position(self) -> LogPosition:
-        """Return the identity of the log and its latest sequence."""
+        """Return the identity of the message log and its latest sequence number."""
 
     def read_sequence(self) -> int:
-        """Return the sequence of the latest change; 0 in an empty log."""
+        """Return the sequence number of the latest change; 0 in an empty message log."""
 
     def read_end_position(self) -> FeedPosition:
-        """Return the sequence of the latest change of each bucket."""
+        """Return the sequence number of the latest change of each bucket."""
 
     def has_messages(self, *, caller_vectors_only: bool) -> bool:
-        """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
+        """Return whether the message log has any message, or with `caller_vectors_only`, any caller-supplied vector."""
 
     def read_changes(self, after: int, limit: int) -> list[Change]:
-        """Return up to `limit` changes with `sequence > after`, ordered by sequence."""
+        """Return up to `limit` changes with `sequence > after`, ordered by sequence number."""
 
     def read_change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
@@ -88,29 +88,29 @@ class ChangeFeed(Protocol):
         """Return the changes after the position `after` and up to `until`, without the messages.
 
         Args:
-            after: changes up to this position are left out.
-            until: changes after this position are left out; at most the end of the log.
+            after: the position after which changes are returned.
+            until: the position up to which changes are returned, at most the end of the message log.
             limit: maximum number of changes to scan.
-            caller_vectors_only: whether to leave out stored messages without a caller's vector.
+            caller_vectors_only: whether to omit stored messages without a caller-supplied vector.
         """
 
     def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return the current versions of a user's messages by id; unknown ids are left out."""
+        """Return the current versions of a user's messages by id; unknown ids are omitted."""
 
     def list_users(self, after: str, limit: int) -> list[str]:
-        """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
+        """Return up to `limit` users who have messages, in the order of their ids, starting after the id `after`."""
 
     def list_versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
         """Return the message versions of a user with `sequence <= until`, in no particular order and without content.
 
-        With `caller_vectors_only`, messages without a caller's vector are left out.
+        With `caller_vectors_only`, messages without a caller-supplied vector are omitted.
         """
 
     def read_versions(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return the versions with the given sequences, of any users, by sequence; removed versions are left out."""
+        """Return the versions with the given sequence numbers as a dictionary; removed versions are omitted."""
 
     def find_deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
-        """Return the versions with the specified sequences that are no longer in the log."""
+        """Return the versions with the specified sequence numbers that are no longer in the message log."""
 
     def read_embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
         """Return the vectors that callers stored with messages, by message id, as little-endian float32 values."""

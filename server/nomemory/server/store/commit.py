@@ -50,7 +50,7 @@ class _Batch:
     Attributes:
         stores: messages to write, with their encoded bytes.
         removes: stored versions that the new versions replace.
-        covering: the latest sequence of the stored messages that the batch leaves unchanged; 0 for none.
+        covering: the latest sequence number of the stored messages that the batch leaves unchanged; 0 for none.
     """
 
     stores: dict[Key, tuple[Message, bytes]] = field(default_factory=dict)
@@ -74,10 +74,10 @@ class CommitPlan:
     Call `begin` first, then `add_request` and `add_existing_messages`, then the other methods.
 
     Args:
-        bucket: returns the bucket of a user; each bucket has its own latest sequence and latest generated id.
+        bucket: returns the bucket of a user; each bucket has its own latest sequence number and latest generated id.
 
     Attributes:
-        sequence: the latest sequence that the plan has assigned; 0 before the first.
+        sequence: the latest sequence number that the plan has assigned; 0 before the first.
         dropped: the stored versions that the commit deletes.
         erasures: the deleted messages for the register of erasures, as `(sequence, user_id, message_id)`.
     """
@@ -123,7 +123,7 @@ class CommitPlan:
         self.remove_versions(expired)
 
     def find_assigned_keys(self, request_id: str, keys: Iterable[Key]) -> set[Key]:
-        """Return the keys that id-less messages got when this request was first processed; empty for a new request."""
+        """Return the generated keys of the messages of an earlier request with the same id; empty for a new request."""
         digest, assigned = digest_request_id(request_id), set[Key]()
         for index, (user_id, message_id) in enumerate(keys):
             request = self._known_requests.get((user_id, digest))
@@ -132,7 +132,7 @@ class CommitPlan:
         return assigned
 
     def get_latest_sequence(self, user_id: str) -> int:
-        """Return the latest sequence of a user's bucket, including planned changes."""
+        """Return the latest sequence number of a user's bucket, including planned changes."""
         return self._sequences[self._bucket(user_id)]
 
     def plan_write(self, messages: Sequence[Message], on_conflict: OnConflict, request_id: str) -> WriteReceipt:
@@ -169,14 +169,14 @@ class CommitPlan:
             self._add_to_count(user_id, -messages)
 
     def remove_versions_up_to(self, sequences: Mapping[Key, int]) -> int:
-        """Plan to remove messages whose version is at most the given sequence; return the number of removed ones."""
+        """Plan to remove messages whose version has at most the given sequence number; return their number."""
         versions = {key: self._existing[key] for key in sequences if key in self._existing}
         affected = {key: version for key, version in versions.items() if version.sequence <= sequences[key]}
         self.remove_versions(affected)
         return len(affected)
 
     def record_removals(self, user_id: str, removed: int, sequence: int) -> None:
-        """Record that a SQL statement removed messages of a user; `sequence` is that of the last removal."""
+        """Record that SQL removed messages of a user; `sequence` is the sequence number of the last removal."""
         if removed:
             self.sequence = sequence
             self._add_to_count(user_id, -removed)
@@ -297,7 +297,7 @@ class CommitPlan:
                 self.dropped[key] = version
 
     def _add_to_count(self, user_id: str, messages: int) -> None:
-        """Add `messages` to the message count of a user, and record the latest sequence as its last change."""
+        """Add `messages` to the message count of a user, and record the latest sequence number as the last change."""
         self._counts[user_id] += messages
         self._counted_at[user_id] = self._sequences[self._bucket(user_id)] = self.sequence
 

@@ -1,7 +1,7 @@
 """Detect that the message log has lost changes, and start a new epoch when the operator accepts the loss.
 
-The record `log.json` in the data directory holds the identity and the last known sequence of the log. A log that is
-missing or older than its record, or older than an index, has lost changes.
+The record `log.json` in the data directory holds the identity and the last known sequence number of the message log. A
+message log that is missing, or that is behind its record or an index, has lost changes.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ class LogLostError(StartupError):
 
 
 class LogFollower(NamedTuple):
-    """An index or a record that follows the log, with its display name and checkpoint."""
+    """An index or a record that follows the message log, with its display name and checkpoint."""
 
     name: str
     checkpoint: Checkpoint
 
 
 def describe_loss(log: LogPosition | None, followers: Iterable[LogFollower], record: Checkpoint | None) -> str:
-    """Describe the changes that the log has lost; return an empty string if there is no evidence of a loss.
+    """Describe the changes that the message log has lost; return an empty string if there is no evidence of a loss.
 
-    Indexes of another log or epoch are ignored, because they will be rebuilt. A record of another log is evidence of a
-    loss, because restoring a backup and accepting a loss both update the record.
+    Indexes of another message log or epoch are ignored, because they will be rebuilt. A record of another message log
+    is evidence of a loss, because restoring a backup and accepting a loss both update the record.
 
     Args:
-        log: the position of the log; None if there is no log.
+        log: the position of the message log; None if there is no log.
         followers: the checkpoints of the indexes.
         record: the checkpoint in `log.json`; None if the file is missing or malformed.
     """
@@ -73,21 +73,21 @@ the indexes."""
 
 
 def ensure_no_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> None:
-    """Raise if the log of a data directory has lost changes; `position` returns the position of the log.
+    """Raise if the message log of a data directory has lost changes; `position` returns the position of the log.
 
     Raises:
-        LogLostError: the log has lost changes.
-        LogUnusableError: the log cannot be read.
+        LogLostError: the message log has lost changes.
+        LogUnusableError: the message log cannot be read.
     """
     if extent := describe_current_loss(directory, position):
         raise LogLostError(_LOST.format(root=directory.root, extent=extent))
 
 
 def describe_current_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> str:
-    """Describe the changes that the log has lost; return an empty string if there is no evidence of a loss.
+    """Describe the changes that the message log has lost; return an empty string if there is no evidence of a loss.
 
     Raises:
-        LogUnusableError: the log cannot be read.
+        LogUnusableError: the message log cannot be read.
     """
     followers, record = list(_read_followers(directory, position())), read_log_record(directory.log_record)
     return describe_loss(position(), followers, record)  # read last: a server may be writing
@@ -104,13 +104,13 @@ def _read_followers(directory: DataDirectory, log: LogPosition | None) -> Iterat
 
 
 def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]) -> LogPosition:
-    """Start a new epoch with `begin_epoch`, and record the new position of the log in the data directory.
+    """Start a new epoch with `begin_epoch`, and record the new position of the message log in the data directory.
 
     The indexes are rebuilt at the next start.
 
     Raises:
         DataDirectoryBusyError: a server uses the directory.
-        LogUnusableError, LogVersionError: the log cannot be opened.
+        LogUnusableError, LogVersionError: the message log cannot be opened.
         OSError: the record cannot be written.
     """
     with directory.lock():

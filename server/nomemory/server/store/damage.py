@@ -52,7 +52,7 @@ class DamageRegistry:
 
     @property
     def checked_at(self) -> float | None:
-        """The time of the last complete inspection, in seconds since the epoch."""
+        """The time of the last complete inspection, in seconds since the Unix epoch."""
         return self._checked_at
 
     @property
@@ -61,7 +61,7 @@ class DamageRegistry:
         return self._file
 
     def list_damaged_messages(self, user_id: str | None = None, prefix: str = "") -> list[DamagedMessage]:
-        """Return the damaged messages of one user, or of all users whose ids begin with a prefix, by sequence."""
+        """Return the damaged messages of one user, or of all users with an id prefix, ordered by sequence number."""
         matching = [m for m in self._messages if (m.user_id == user_id if user_id else m.user_id.startswith(prefix))]
         return sorted(matching, key=lambda message: message.sequence)
 
@@ -82,7 +82,7 @@ class DamageRegistry:
     def verify_encoded_messages(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:
         """Verify the checksums of encoded messages of one user, and return the messages.
 
-        A row has the encoded message, the sequence, the checksum, and the id of the retracting message or None.
+        A row has the encoded message, the sequence number, the checksum, and the id of the retracting message or None.
 
         Raises:
             Fault: STORAGE_UNAVAILABLE, a message is damaged.
@@ -107,7 +107,8 @@ class DamageRegistry:
     def split_damaged_messages(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[ChangeRef]]:
         """Separate intact messages from damaged ones, and record the damage.
 
-        A row has user id, message id, time, encoded message, sequence and checksum; rows may belong to any users.
+        A row has user id, message id, time, encoded message, sequence number and checksum; rows may belong to any
+        users.
         """
         sound, damaged = list[LoggedMessage](), list[ChangeRef]()
         for user_id, message_id, ts_us, wire, sequence, crc in rows:

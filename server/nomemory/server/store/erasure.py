@@ -1,8 +1,8 @@
-"""Erase deleted, replaced and expired messages from the files of the log and the indexes.
+"""Erase deleted, replaced and expired messages from the files of the message log and the indexes.
 
-The table of removals in the log lists the messages to erase. A removal is deleted only after every index has erased its
-message, so an interrupted erasure is repeated. While an index cannot erase its copies, the messages are erased from the
-other files only; the removals stay in the log, and the erasure is retried.
+The table of removals in the message log lists the messages to erase. A removal is deleted only after every index has
+erased its message, so an interrupted erasure is repeated. While an index cannot erase its copies, the messages are
+erased from the other files only; the removals stay in the message log, and the erasure is retried.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class ErasureTask:
 
 
 async def _run_throttled(run_batch: Callable[[], Awaitable[bool]]) -> None:
-    """Run all batches, with a pause after each for as long as the batch took, to let writes proceed."""
+    """Run all batches, and pause after each batch for as long as the batch took, so that writes can proceed."""
     has_more = True
     while has_more:
         began_at = time.monotonic()

@@ -1,14 +1,15 @@
 """The register of erasures records which users and messages have been deleted, without storing their ids.
 
 A backup that is older than an erasure still contains the deleted messages. A restore therefore keeps the register and
-applies it to the restored log. The register is a table of the message log, written in the transaction of the deletion.
+applies it to the restored message log. The register is a table of the message log, written in the transaction of the
+deletion.
 
 An entry contains an HMAC-SHA-256 of the user id, or of the user id and the message id. The key of the HMAC is derived
-from the id of the log, which a restore keeps. A register can therefore be applied to every copy of its log, but not to
-another log.
+from the id of the message log, which a restore keeps. A register can therefore be applied to every copy of its message
+log, but not to another log.
 
-An entry applies to messages up to a sequence, so messages that were written after the erasure are kept. Sequences are
-comparable within an epoch only: `EpochStart` records where each epoch of a log began.
+An entry applies to messages up to a sequence number, so messages that were written after the erasure are kept. Sequence
+numbers can be compared only within an epoch: `EpochStart` records where each epoch of a message log began.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class ErasureEntry(NamedTuple):
     Attributes:
         digest: the HMAC of the user id, or of the user id and the message id.
         kind: `USER` or `MESSAGE`.
-        epoch: the epoch of the log in which the data was erased.
-        sequence: the sequence of the erasure in that epoch.
+        epoch: the epoch of the message log in which the data was erased.
+        sequence: the sequence number of the erasure in that epoch.
         erased_us: the Unix time of the erasure in microseconds.
     """
 
@@ -54,10 +55,10 @@ class ErasureEntry(NamedTuple):
 
 
 class EpochStart(NamedTuple):
-    """The start of an epoch of a log.
+    """The start of an epoch of a message log.
 
     Attributes:
-        sequence: the latest sequence before the epoch.
+        sequence: the latest sequence number before the epoch.
         began_us: the Unix time of the start in microseconds; for the first epoch, the time at which the register was
             created.
     """
@@ -68,10 +69,10 @@ class EpochStart(NamedTuple):
 
 
 class AppliedErasures(NamedTuple):
-    """The result of applying a register of erasures to a log.
+    """The result of applying a register of erasures to a message log.
 
     Attributes:
-        users: the number of erased users who had messages in the log.
+        users: the number of erased users who had messages in the message log.
         messages: the number of removed messages, including those of erased users.
     """
 
@@ -82,18 +83,18 @@ class AppliedErasures(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RegisterKey:
-    """The HMAC key of the register of erasures of a log."""
+    """The HMAC key of the register of erasures of a message log."""
 
     key: bytes
 
     @classmethod
     def from_log_id(cls, log_id: str) -> RegisterKey:
-        """Derive the key of a register from the id of its log."""
+        """Derive the key of a register from the id of its message log."""
         return cls(hmac.digest(log_id.encode(), _PURPOSE, "sha256"))
 
     @property
     def fingerprint(self) -> str:
-        """A public identifier of the key, and thereby of the log."""
+        """A public identifier of the key, and thereby of the message log."""
         return self._digest(b"log").hex()[:16]
 
     @property
@@ -120,15 +121,15 @@ doctor --accept-loss`, then apply the register again"""
 
 
 def find_last_affected_sequence(erasure: ErasureEntry, epochs: Sequence[EpochStart], latest: int) -> int:
-    """Return the sequence up to which an erasure affects the messages of a log.
+    """Return the sequence number up to which an erasure affects a message log.
 
-    An erasure in an epoch of this log affects messages up to the sequence of the erasure or the last sequence of that
-    epoch, whichever is smaller. An erasure in an unknown epoch was made in a log that a restored backup has replaced,
-    and affects all messages from before the replacement. The epochs are ordered, oldest first; `latest` is the latest
-    sequence of the log.
+    An erasure in an epoch of this message log affects messages up to the sequence number of the erasure or the last
+    sequence number of that epoch, whichever is smaller. An erasure in an unknown epoch was made in a message log that a
+    restored backup has replaced, and affects all messages from before the replacement. The epochs are ordered, oldest
+    first; `latest` is the latest sequence number of the message log.
 
     Raises:
-        RegisterError: the log has lost the erasure, but has not started a new epoch since.
+        RegisterError: the message log has lost the erasure, but has not started a new epoch since.
     """
     starts = {start.epoch: index for index, start in enumerate(epochs)}
     index = starts.get(erasure.epoch)
@@ -147,7 +148,7 @@ def find_last_affected_sequence(erasure: ErasureEntry, epochs: Sequence[EpochSta
 def resolve_affected_sequences(
     erasures: Iterable[ErasureEntry], epochs: Sequence[EpochStart], latest: int
 ) -> Iterable[tuple[ErasureEntry, int]]:
-    """Yield each erasure with the sequence up to which the erasure affects the messages of a log.
+    """Yield each erasure with the sequence number up to which the erasure affects a message log.
 
     Raises:
         RegisterError: see `find_last_affected_sequence`.

@@ -23,7 +23,10 @@ class ExpiryResult:
 
 
 class ExpiredMessageRemover(Protocol):
-    """Interface for removing expired messages from the log. Reads hide expired messages until they are removed."""
+    """Interface for removing expired messages from the message log.
+
+    Reads hide expired messages until they are removed.
+    """
 
     async def remove_expired_messages(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages in one commit.

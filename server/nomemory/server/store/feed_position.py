@@ -13,26 +13,26 @@ _NUMBER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class FeedPosition:
-    """A position in the change feed: one sequence for each bucket, or a single sequence for all buckets."""
+    """A position in the change feed: a sequence number for each bucket, or a single one for all buckets."""
 
     sequences: tuple[int, ...] = (0,)
 
     @classmethod
     def from_sequence(cls, sequence: int) -> FeedPosition:
-        """Return the position that has the same sequence in every bucket."""
+        """Return the position that has the same sequence number in every bucket."""
         return cls((sequence,))
 
     @property
     def latest(self) -> int:
-        """The largest sequence of all buckets."""
+        """The largest sequence number of all buckets."""
         return max(self.sequences)
 
     def get_sequence(self, bucket: int) -> int:
-        """Return the sequence of this position in a bucket."""
+        """Return the sequence number of this position in a bucket."""
         return self.sequences[bucket % len(self.sequences)]
 
     def get_user_sequence(self, user_id: str) -> int:
-        """Return the sequence of this position in the bucket of a user."""
+        """Return the sequence number of this position in the bucket of a user."""
         return self.sequences[0] if len(self.sequences) == 1 else self.get_sequence(compute_bucket(user_id))
 
     def is_at_or_after(self, other: FeedPosition) -> bool:
@@ -40,26 +40,26 @@ class FeedPosition:
         return all(ours >= theirs for ours, theirs in self._pair_buckets(other))
 
     def maximum(self, other: FeedPosition) -> FeedPosition:
-        """Return the position with the larger sequence of each bucket."""
+        """Return the position with the larger of the two sequence numbers of each bucket."""
         return FeedPosition(tuple(max(ours, theirs) for ours, theirs in self._pair_buckets(other)))
 
     def minimum(self, other: FeedPosition) -> FeedPosition:
-        """Return the position with the smaller sequence of each bucket."""
+        """Return the position with the smaller of the two sequence numbers of each bucket."""
         return FeedPosition(tuple(min(ours, theirs) for ours, theirs in self._pair_buckets(other)))
 
     def restrict_buckets(self, buckets: Collection[int]) -> FeedPosition:
-        """Return the position with a sequence of 0 for all buckets except `buckets`."""
+        """Return the position with a sequence number of 0 for all buckets except `buckets`."""
         return FeedPosition(
             tuple(self.get_sequence(bucket) if bucket in buckets else 0 for bucket in range(len(self.sequences)))
         )
 
     def compute_covered_sequence(self, end: FeedPosition) -> int:
-        """Return the largest sequence up to which this position covers every change of a log that ends at `end`."""
+        """Return the largest sequence number up to which this position covers all changes; the log ends at `end`."""
         behind = [ours for ours, theirs in self._pair_buckets(end) if ours < theirs]
         return min(behind, default=max(self.latest, end.latest))
 
     def encode(self) -> bytes:
-        """Encode the sequences as little-endian 64-bit integers."""
+        """Encode the sequence numbers as little-endian 64-bit integers."""
         return struct.pack(f"<{len(self.sequences)}q", *self.sequences)
 
     @classmethod

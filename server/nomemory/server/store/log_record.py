@@ -1,4 +1,4 @@
-"""The file `log.json`, which records the identity and the last known sequence of the log of a data directory."""
+"""The file `log.json`, which records the identity and the last known sequence number of a message log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nomemory.server.store.position import Checkpoint, LogPosition
 
 
 def write_log_record(path: Path, log: LogPosition) -> None:
-    """Write the position of the log to `log.json` atomically.
+    """Write the position of the message log to `log.json` atomically.
 
     Raises:
         OSError: the file cannot be written.

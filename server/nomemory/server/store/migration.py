@@ -1,10 +1,10 @@
 """Migrate the message log of a data directory to PostgreSQL.
 
 The copy is a single transaction, so an interrupted migration leaves the database empty and can be run again. The data
-directory is marked as migrated before the commit, so that servers can never start on both logs. A migration that is
-killed after marking the directory can also be run again.
+directory is marked as migrated before the commit, so that servers can never start on both message logs. A migration
+that is killed after marking the directory can also be run again.
 
-The log keeps its identity, sequences and ids, so cursors, write tokens and the vector index stay valid.
+The message log keeps its identity, sequence numbers and ids, so cursors, write tokens and the vector index stay valid.
 """
 
 from __future__ import annotations
@@ -107,11 +107,12 @@ class MigrationOutcome:
 async def migrate_log(
     directory: DataDirectory, database: Database, report_progress: ReportProgress
 ) -> MigrationOutcome:
-    """Copy the log of a data directory to an empty database, verify the copy, and mark the directory as migrated.
+    """Copy a directory's message log to an empty database, verify the copy, and mark the directory as migrated.
 
     Raises:
-        MigrationError, DataDirectoryBusyError, LogUnusableError, LogVersionError: the log cannot be migrated.
-        sqlite3.Error, OSError, or an error of asyncpg: the log cannot be read, or the database cannot be written.
+        MigrationError, DataDirectoryBusyError, LogUnusableError, LogVersionError: the message log cannot be migrated.
+        sqlite3.Error, OSError, or an error of asyncpg: the message log cannot be read, or the database cannot be
+            written.
     """
     with directory.lock(), _open_source(directory) as source:
         await upgrade_schema(database)
@@ -127,7 +128,7 @@ async def migrate_log(
 
 @contextmanager
 def _open_source(directory: DataDirectory) -> Iterator[sqlite3.Connection]:
-    """Open the log of a locked data directory, even if it is marked as migrated."""
+    """Open the message log of a locked data directory, even if it is marked as migrated."""
     if not directory.log_file.exists() or not directory.log_file.stat().st_size:
         raise MigrationError(_EMPTY_SOURCE.format(root=directory.root))
     with closing(sqlite3.connect(directory.log_file, isolation_level=None)) as source:
@@ -171,7 +172,7 @@ class _Migration:
     async def _copy_tables(self, messages: int, report_progress: ReportProgress) -> None:
         """Copy all rows, then compare the copies with the originals.
 
-        The lexical index is built after the copy, because this is faster.
+        The lexical index is built after the copy, because updating it for each row would take longer.
         """
         await self.target.execute("DROP INDEX IF EXISTS messages_by_words")
         digests = [
@@ -218,7 +219,7 @@ class _Migration:
         return digest
 
     async def _copy_state(self, log: LogPosition) -> None:
-        """Copy the state of the log, and register this server as a follower, so that removals are kept."""
+        """Copy the state of the message log, and register this server as a follower, so that removals are kept."""
         last_id = encode_id_number(read_bucket_state(self.source).last_id)
         await self.target.execute("UPDATE log_state SET log_id = $1, epoch = $2", *log.identity)
         await self.target.execute("UPDATE buckets SET sequence = $1, last_id = $2", log.sequence, last_id)
@@ -239,7 +240,7 @@ class _Migration:
         )
 
     def _mark_migrated(self) -> None:
-        """Mark the SQLite log as migrated, delete its lexical index, and convert the backlog of the vector index."""
+        """Mark the SQLite message log as migrated, delete its lexical index, and convert the vector index's backlog."""
         put_meta(self.source, MIGRATED_TO, self.destination)
         shutil.rmtree(self.directory.lexical_index, ignore_errors=True)
         split_backlogs_into_buckets(self.directory.vector_collections)

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 
 class LogIdentity(NamedTuple):
-    """The random id of a log, and its epoch.
+    """The random id of a message log, and its epoch.
 
-    The first epoch is an empty string. The epoch changes when a backup is restored or a loss is accepted, because later
-    changes then reuse sequences that followers have already seen. Within an epoch, a sequence identifies one change.
+    The first epoch is the empty string. The epoch changes when a backup is restored or a loss is accepted, because
+    later changes then reuse sequence numbers that followers have already seen. Within an epoch, a sequence number
+    identifies one change.
     """
 
     log_id: str
@@ -17,31 +18,31 @@ class LogIdentity(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The id and the epoch of the log as one string."""
+        """The id and the epoch of the message log as one string."""
         return f"{self.log_id}{self.epoch}"
 
 
 class LogPosition(NamedTuple):
-    """The identity of a message log, and its latest sequence."""
+    """The identity of a message log, and its latest sequence number."""
 
     identity: LogIdentity
     sequence: int
 
 
 class Checkpoint(NamedTuple):
-    """The position of a follower in a log.
+    """The position of a follower in a message log.
 
     Attributes:
-        log: the name of the log (`LogIdentity.name`). The name of the log is empty in records that were written by a
-            version without epochs.
-        sequence: the sequence of the last applied change.
+        log: the name of the message log (`LogIdentity.name`). The name of the message log is empty in records that were
+            written by a version without epochs.
+        sequence: the sequence number of the last applied change.
     """
 
     log: str
     sequence: int
 
     def matches_log(self, log: LogIdentity) -> bool:
-        """Return whether this checkpoint belongs to the given log and epoch."""
+        """Return whether this checkpoint belongs to the given message log and epoch."""
         return self.log == log.name if self.log else not log.epoch
 
     def can_resume(self, log: LogPosition) -> bool:

@@ -38,25 +38,25 @@ class LogReader(Protocol):
     """
 
     async def read_identity(self) -> LogIdentity:
-        """Return the identity of the log."""
+        """Return the identity of the message log."""
 
     async def read_sequence(self) -> int:
-        """Return the sequence of the latest change; 0 in an empty log."""
+        """Return the sequence number of the latest change; 0 in an empty message log."""
 
     async def read_end_position(self) -> FeedPosition:
-        """Return the sequence of the latest change of each bucket."""
+        """Return the sequence number of the latest change of each bucket."""
 
     async def read_user_sequence(self, user_id: str) -> int:
-        """Return the sequence of the latest change to a user's messages; 0 if there was none."""
+        """Return the sequence number of the latest change to a user's messages; 0 if there was none."""
 
     async def count_users_and_messages(self, user_id: str | None, prefix: str = "") -> LogCounts:
-        """Count messages and users, and return the sequence of the latest change to these users' messages.
+        """Count messages and users, and return the sequence number of the latest change to these users' messages.
 
         Without a `user_id`, all users whose ids begin with the ASCII `prefix` are counted.
         """
 
     async def count_pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
-        """Count the messages whose sequence is after a position of the change feed.
+        """Count the messages whose sequence number is after a position of the change feed.
 
         Without a `user_id`, the messages of all users whose ids begin with the ASCII `prefix` are counted.
         """
@@ -85,7 +85,7 @@ class LogReader(Protocol):
     async def read_first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
     ) -> EncodedFirstPage:
-        """Return the first page like `read_encoded_page`, with the sequence that pins the following pages."""
+        """Return the first page like `read_encoded_page`, with the sequence number that pins the following pages."""
 
     async def count_messages(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages that match a filter."""
@@ -93,17 +93,17 @@ class LogReader(Protocol):
     async def list_conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
         """Return all conversations, ordered by `last_us` and `conversation_id`, both descending.
 
-        Only message versions with `sequence <= pinned` are counted; conversations without such versions are left out.
+        Only message versions with `sequence <= pinned` are counted; conversations without such versions are omitted.
         """
 
     async def list_users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
-        """Return up to `limit` users who have messages and whose ids begin with `prefix`, after the user `after`."""
+        """Return up to `limit` users with messages, ordered by id; the ids begin with `prefix` and follow `after`."""
 
     async def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return messages of a user by id; unknown ids are left out."""
+        """Return messages of a user by id; unknown ids are omitted."""
 
     async def read_versions(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return the user's versions with the given sequences, by sequence; removed versions are left out."""
+        """Return a user's versions with the given sequence numbers as a dictionary; removed versions are omitted."""
 
     async def read_neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
         """Return up to `before` messages before and up to `after` messages after each anchor, all of one user."""
@@ -129,11 +129,11 @@ class LogWriter(Protocol):
 
         Args:
             messages: the messages to store, of any users.
-            on_conflict: how to handle a message whose id exists with other content.
+            on_conflict: how to handle a message whose id exists with different content.
             request_id: an idempotency key; a repeated batch with the same key gets the same ids. Empty for none.
 
         Raises:
-            Fault: MESSAGE_CONFLICT, an id exists with other content or the `request_id` was used for another batch;
+            Fault: MESSAGE_CONFLICT, an id exists with different content or the `request_id` was used for another batch;
                 OVERLOADED, the queue is full; STORAGE_UNAVAILABLE, the engine cannot write.
         """
 
@@ -148,14 +148,14 @@ class LogWriter(Protocol):
 
 
 class ErasableLog(Protocol):
-    """Erases the remains of deleted, replaced and expired messages from the log's files, in small batches.
+    """Erases the remains of deleted, replaced and expired messages from the message log's files, in small batches.
 
     After every index has applied the removals, call `forget_removals`, `release_free_pages` and `wipe_pages` in this
     order, each of them repeatedly until it has nothing left to do. Completed batches survive a crash.
     """
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the last pending removal and whether at least `many` are pending; None if no removal is pending."""
+        """Return the last pending removal, and whether at least `many` removals are pending; None if there is none."""
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
         """Delete up to `limit` removals up to a position, and users without messages.
@@ -170,6 +170,7 @@ class ErasableLog(Protocol):
         """Overwrite the unused bytes of up to `limit` pages after the page `after`.
 
         Returns:
-            The number of the last wiped page; None if no page is left to wipe and the write-ahead log is empty. If a
-            reader blocks the operation, the value of `after` is returned and the call can be repeated.
+            The number of the last page that was overwritten; None if no page is left to overwrite and the write-ahead
+            log is empty. If a reader blocks the operation, the value of `after` is returned and the call can be
+            repeated.
         """

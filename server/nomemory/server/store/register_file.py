@@ -52,10 +52,10 @@ class RegisterFile:
 
 
 def read_register(path: Path, key: RegisterKey) -> RegisterFile:
-    """Verify a register file; `key` is the register key of the log that the file must belong to.
+    """Verify and open a register file; `key` is the register key of the message log that the file must belong to.
 
     Raises:
-        RegisterError: the file is not a register, is damaged, or belongs to another log.
+        RegisterError: the file is not a register, is damaged, or belongs to another message log.
         OSError: the file cannot be read.
     """
     with path.open("rb") as lines:
@@ -81,7 +81,7 @@ def write_register(path: Path, key: RegisterKey, since_us: int, erasures: Iterab
 
     Args:
         path: the register file; an existing file is replaced.
-        key: the key of the register of the log.
+        key: the key of the register of the message log.
         since_us: Unix time in microseconds at which the register was created.
         erasures: the entries of the register.
         now_us: Unix time of the export in microseconds.

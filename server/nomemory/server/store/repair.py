@@ -1,4 +1,4 @@
-"""Repair the log and the lexical index of a data directory that no server uses."""
+"""Repair the message log and the lexical index of a data directory that no server uses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def repair_log(directory: DataDirectory) -> list[str]:
 
     Raises:
         DataDirectoryBusyError: a server uses the directory.
-        LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be opened.
+        LogUnusableError, LogVersionError, sqlite3.Error: the message log cannot be opened.
     """
     with directory.lock(), closing(open_writable_log(directory.log_file)) as log:
         done = []
@@ -42,7 +42,7 @@ def delete_damaged_messages(directory: DataDirectory) -> int:
 
     Raises:
         DataDirectoryBusyError: a server uses the directory.
-        LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be opened.
+        LogUnusableError, LogVersionError, sqlite3.Error: the message log cannot be opened.
     """
     with directory.lock(), closing(open_writable_log(directory.log_file)) as log:
         damaged = inspect_log(directory.log_file).messages

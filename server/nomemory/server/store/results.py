@@ -21,7 +21,7 @@ class WriteOutcome(Enum):
 
 
 class OnConflict(Enum):
-    """The policy of a write for a message whose id exists with other content."""
+    """The policy of a write for a message whose id exists with different content."""
 
     REFUSE = "refuse"
     """Reject the whole batch."""
@@ -33,7 +33,7 @@ class OnConflict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WriteReceipt:
-    """The result of writing a batch: the outcome and id of each message, and a sequence that covers the batch."""
+    """The outcome and id of each message of a batch, and a sequence number at or above those of all its messages."""
 
     outcomes: tuple[WriteOutcome, ...]
     sequence: int
@@ -68,7 +68,7 @@ class PendingRemovals:
 
 @dataclass(frozen=True, slots=True)
 class MessagePosition:
-    """A position in the order of a user's messages, which is `(ts, message_id)`."""
+    """A position in a user's messages, which are ordered by `(ts, message_id)`."""
 
     ts_us: int
     message_id: str
@@ -76,7 +76,7 @@ class MessagePosition:
 
 @dataclass(frozen=True, slots=True)
 class LogCounts:
-    """The number of messages and users, and the sequence of the latest change to these users' messages."""
+    """The number of messages and users, and the sequence number of the latest change to these users' messages."""
 
     sequence: int
     messages: int
@@ -103,7 +103,7 @@ class EncodedFirstPage:
     """The first page of a listing, with encoded ChatMessages.
 
     Attributes:
-        pinned: the sequence that pins the following pages; later changes do not affect them.
+        pinned: the sequence number that pins the following pages; later changes do not affect them.
     """
 
     pinned: int

@@ -33,5 +33,5 @@ class RetentionPolicy:
         return cls(round(days * 86_400_000_000) or None)
 
     def compute_cutoff_us(self) -> int | None:
-        """Return the `ts` at and before which messages have expired by now; None without a maximum age."""
+        """Return the latest `ts` of messages that now exceed the maximum age; None if there is no maximum age."""
         return None if self.max_age_us is None else self.now_us() - self.max_age_us

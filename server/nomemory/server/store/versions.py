@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class MessageVersion:
-    """A message version as it is stored in the log."""
+    """A message version as it is stored in the message log."""
 
     ts_us: int
     sequence: int
@@ -17,14 +17,14 @@ class MessageVersion:
 
 
 class BucketState(NamedTuple):
-    """The latest sequence and the latest generated id number of a bucket; 0 for none."""
+    """The latest sequence number and the latest generated id number of a bucket; 0 for none."""
 
     sequence: int
     last_id: int
 
 
 class StoredRequest(NamedTuple):
-    """The record of a request with generated ids: the number of its first id, and its batch size."""
+    """The record of a request with generated ids: the first id number, and the size of the batch."""
 
     first_id: int
     size: int

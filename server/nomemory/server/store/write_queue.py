@@ -148,7 +148,7 @@ def collect_request_keys(jobs: Iterable[AnyPlannedJob]) -> set[RequestKey]:
 
 
 def collect_message_keys(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
-    """Return the keys of the messages to look up for jobs; the plan must have the jobs' earlier requests."""
+    """Return the keys of the messages to look up for jobs, whose request records must already be in the plan."""
     keys = set[Key]()
     for job in jobs:
         keys |= {key for key in job.keys if key[1]} | plan.find_assigned_keys(job.request_id, job.keys)
@@ -165,7 +165,7 @@ def group_jobs(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
 
 
 class QueuedLogWriter:
-    """Base class of log writers, which queues each write as a job (`LogWriter`, `ExpiredMessageRemover`).
+    """Base class of message log writers, which queues each write as a job (`LogWriter`, `ExpiredMessageRemover`).
 
     Args:
         queue_max: maximum number of queued jobs; further jobs are rejected with OVERLOADED.

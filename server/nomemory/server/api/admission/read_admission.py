@@ -23,13 +23,13 @@ _DELAYED_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ReadLoad:
-    """The number of expensive reads in a server process.
+    """The expensive reads in flight in a server process.
 
     Attributes:
         running: the number of reads that hold a slot.
         waiting: the number of reads that wait for a slot.
         users: the number of users with reads in flight.
-        refused: the number of reads rejected since the start of the process.
+        refused: the number of reads refused since the start of the process.
     """
 
     running: int
@@ -41,7 +41,7 @@ class ReadLoad:
 class ReadAdmission:
     """Limits how many expensive reads run or wait at the same time.
 
-    Rejections are delayed, because immediate retries after immediate rejections would saturate the event loop
+    Rejections are delayed, because clients that retry at once would otherwise saturate the event loop
     (docs/performance.md).
 
     Args:
@@ -100,7 +100,7 @@ class ReadAdmission:
         raise overload_fault(f"too many reads in flight: at most {exceeded_limit}; retry later")
 
     def _find_exceeded_limit(self, user: Hashable, caller: Hashable) -> str:
-        """Describe the limit that another read would exceed; empty if there is none."""
+        """Return a description of the limit that one more read would exceed; empty if there is none."""
         if self._by_user[user] >= self._user_max:
             return f"{self._user_max} per user"
         if self._by_caller[caller] >= self._caller_max:

@@ -1,8 +1,8 @@
 """Adapter from gRPC to the pipeline.
 
 The gRPC library reads the whole request of a unary call before it calls the handler. Therefore all methods are
-registered as client-streaming methods, which have the same wire format. The pipeline then reads the request after
-authentication.
+registered as client-streaming methods, which have the same wire format. The pipeline reads the request after it has
+authenticated the caller.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The gRPC health and reflection services.
 
-Health and reflection require no authentication. Therefore the server limits how many of their requests it reads at the
-same time, and how long it waits for a request.
+Health and reflection require no authentication. The server therefore limits how many health and reflection requests it
+reads at the same time, and how long it waits for a request.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _MIN_CLIENT_PING_INTERVAL_S: Final = 5
 
 
 class GrpcServer:
-    """Serves the pipeline over gRPC.
+    """Serves API calls over gRPC.
 
     Args:
         interceptors: the interceptors of the program that embeds the server, which run before the pipeline.

@@ -35,7 +35,7 @@ from nomemory.server.faults import Fault, Reason
 class SegmentConvertor(StringConvertor):
     """Matches a path segment, which may be empty.
 
-    Therefore the response to an empty id reports an invalid field, and not an unknown path.
+    A request with an empty id is therefore rejected for an invalid field, and not for an unknown path.
     """
 
     regex = "[^/]*"
@@ -45,7 +45,7 @@ register_url_convertor("segment", SegmentConvertor())
 
 
 class RemoteStatusError(Exception):
-    """The error status of a call to another server, which the endpoint sends unchanged."""
+    """The error status that another server returned; the endpoint passes it on unchanged."""
 
     def __init__(self, status: status_pb2.Status) -> None:
         super().__init__(status.code)
@@ -183,7 +183,7 @@ class CallEndpoint:
     def _make_request_reader(self, body: RequestBody, read: ReadRequest) -> ReadNextRequest:
         """Return a function that reads the requests of a client stream.
 
-        Each JSON line contains a request. A body of another media type is a single request.
+        In a body of JSON lines, each line is a request. A body of another media type is a single request.
         """
         lines = body.read_lines()
         is_read = False

@@ -25,5 +25,5 @@ class JsonReply(Response):
         super().__init__(content, status_code, {**UNCACHED, **(headers or {})})
 
     def render(self, content: object) -> bytes:
-        """Return the content as bytes of JSON."""
+        """Return the content, encoded as JSON."""
         return content if isinstance(content, bytes) else orjson.dumps(content)

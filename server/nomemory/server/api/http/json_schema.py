@@ -25,7 +25,7 @@ def _load_comments() -> Mapping[str, str]:
 
 
 def description_schema(full_name: str) -> Json:
-    """Return a schema with the comment of a protobuf declaration; empty if the declaration has no comment."""
+    """Return a schema that has the comment of a protobuf declaration as its description; empty without a comment."""
     comment = _load_comments().get(full_name)
     return {"description": comment} if comment else {}
 
@@ -56,7 +56,7 @@ class SchemaCollector:
         self.by_name: dict[str, Json] = {}
 
     def message_schema(self, message: Descriptor) -> Json:
-        """Add the schema of a message to the document, and return a reference to it."""
+        """Add the schema of a message to the document, and return a `$ref` to the schema."""
         if message.name not in self.by_name:
             self.by_name[message.name] = {}  # message types may be recursive
             self.by_name[message.name].update(self._object_schema(message))

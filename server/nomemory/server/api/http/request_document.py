@@ -1,7 +1,7 @@
 """Decoding of API requests from the path, the query string and the body of HTTP requests.
 
 The body or the query string may repeat the value of a path field, but not contradict it. If the values could differ, a
-proxy that checks the path could use another value than the server.
+proxy that authorizes requests by path could check another value than the server uses.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Authenticator(Protocol):
 class CredentialAuthenticator:
     """Authenticates callers by the credential that they send.
 
-    An attribute is None if the settings do not configure this kind of credential.
+    Each attribute authenticates one kind of credential; None if the settings do not configure that kind.
     """
 
     api_keys: ApiKeyAuthenticator | None

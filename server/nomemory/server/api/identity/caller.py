@@ -58,7 +58,7 @@ class Caller:
             raise ValueError("a user token can only have read scopes")
 
     def stored_id(self, user_id: str) -> str:
-        """Return the stored id of a user for the user id that this caller sends."""
+        """Return the stored id, with the namespace prefix, for a user id that this caller sends."""
         return self.namespace.stored_id(user_id) if self.namespace else user_id
 
 

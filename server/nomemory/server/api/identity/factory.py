@@ -1,7 +1,7 @@
 """Construction of the authenticator from the settings.
 
-The server does not start with incomplete credential settings. Otherwise a deployment that forgets to set a variable
-could run a server without authentication.
+The server does not start with incomplete credential settings, because a forgotten variable could otherwise disable
+authentication.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def requires_credentials(settings: Settings) -> bool:
 
 
 def make_authenticator(settings: Settings) -> Authenticator:
-    """Create the authenticator. The authenticator fetches a key set at a URL later, when it verifies the first token.
+    """Create the authenticator. A key set at a URL is fetched when the authenticator verifies the first token.
 
     Raises:
         IdentitySettingsError: a setting is missing, is empty or contradicts another setting, or a file cannot be used.

@@ -106,7 +106,7 @@ def is_secure_url(url: str) -> bool:
 
 
 def fetch_document(url: str, timeout_s: float = _FETCH_TIMEOUT_S) -> bytes:
-    """Fetch a document of at most 1 MB, and block for about `timeout_s` seconds at most.
+    """Fetch a document of at most 1 MB, with a timeout of about `timeout_s` seconds.
 
     Raises:
         OSError: the fetch failed or timed out, or the document is too large.

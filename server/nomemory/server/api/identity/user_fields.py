@@ -49,7 +49,7 @@ def remove_namespace(raw: bytes, reply_type: type[ProtoMessage], namespace: Name
 
 
 def _find_fields(message: ProtoMessage, names: frozenset[str]) -> Iterator[tuple[ProtoMessage, str]]:
-    """Yield the containing message and the name of each field that has one of the names."""
+    """Yield the containing message and the name of each field that has one of the given names."""
     for field in _fields_leading_to(message.DESCRIPTOR, names):
         if field.message_type is None:
             yield message, field.name
@@ -60,7 +60,7 @@ def _find_fields(message: ProtoMessage, names: frozenset[str]) -> Iterator[tuple
 
 @cache
 def _fields_leading_to(message_type: Descriptor, names: frozenset[str]) -> tuple[FieldDescriptor, ...]:
-    """Return the fields of a message type that have one of the names, or contain such a field at any depth."""
+    """Return the fields of a message type that have one of the given names, or contain such a field at any depth."""
     return tuple(field for field in message_type.fields if _contains_field(field, names, frozenset()))
 
 

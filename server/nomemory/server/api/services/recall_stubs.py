@@ -24,8 +24,8 @@ _Method = Callable[[Request, CallContext], Awaitable[bytes]]
 class InProcessQueryStub:
     """A QueryService stub for recalls that calls the service in this process, without a network connection.
 
-    A call over a loopback channel takes about 1 ms longer. A call of the stub raises `AioRpcError` if the service
-    raises a `Fault` other than OVERLOADED.
+    An in-process call is about 1 ms faster than a call over a loopback channel. A call of the stub raises `AioRpcError`
+    if the service raises a `Fault` other than OVERLOADED.
     """
 
     def __init__(self, service: QueryService) -> None:

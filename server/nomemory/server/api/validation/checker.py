@@ -98,12 +98,12 @@ class FieldChecker:
             self.check_identifier(f"{field}[{position}]", value, required=True)
 
     def check_page_size(self, value: int) -> int:
-        """Validate a page size and return it, or the default page size for 0."""
+        """Validate a page size and return it, or the default page size if it is 0."""
         limits = self.settings.limits
         return self.check_int("page_size", value, maximum=limits.max_page_size) or _PAGE_SIZE_DEFAULT
 
     def check_top_k(self, value: int) -> int:
-        """Validate a maximum number of results and return it, or the default for 0."""
+        """Validate a maximum number of results and return it, or the default if it is 0."""
         limits = self.settings.limits
         return self.check_int("top_k", value, maximum=limits.max_top_k) or _TOP_K_DEFAULT
 
@@ -148,7 +148,7 @@ class FieldChecker:
         return role
 
     def check_timestamp(self, field: str, value: Timestamp) -> int:
-        """Validate a timestamp and return it in microseconds since the epoch, rounded down."""
+        """Validate a timestamp and return it in microseconds since the Unix epoch, rounded down."""
         seconds, nanos = value.seconds, value.nanos
         if not _FIRST_SECOND <= seconds <= _LAST_SECOND or not 0 <= nanos < _NANOS:
             self.add_violation(field, "must be a time between the years 1 and 9999")

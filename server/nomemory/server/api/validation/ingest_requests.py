@@ -52,7 +52,7 @@ class WriteBatch:
     Attributes:
         on_conflict: what the message log does if a message with the same id and different content exists.
         request_id: the key that makes retries of the request idempotent; empty if the request has none.
-        positions: the position of each message in its import request; empty for a write.
+        positions: the index of each message in its import request; empty for a write.
         rejected: the invalid messages of an import batch; empty for a write.
     """
 

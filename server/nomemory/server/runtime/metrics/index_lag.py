@@ -29,6 +29,6 @@ class IndexLag:
             self._scrapes.append((sequence, self._now()))
 
     def lag_s(self, checkpoint: int) -> float:
-        """Return the seconds since the first scrape with a sequence number above `checkpoint`; 0 without one."""
+        """Return the seconds since the first scrape that saw a sequence number above `checkpoint`; 0 if none did."""
         index = bisect_right(self._scrapes, checkpoint, key=lambda scrape: scrape[0])
         return self._now() - self._scrapes[index][1] if index < len(self._scrapes) else 0.0

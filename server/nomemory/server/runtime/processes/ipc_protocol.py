@@ -50,7 +50,7 @@ class Reply(NamedTuple):
 class StartupReport(NamedTuple):
     """The worker's first message, after its startup.
 
-    `error` is empty if the worker accepts calls, and otherwise the error of its startup.
+    `error` is empty if the worker accepts calls, and otherwise describes why its startup failed.
     """
 
     error: str = ""

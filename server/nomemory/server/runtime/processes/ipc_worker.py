@@ -45,7 +45,7 @@ class WorkerPipe:
         self._send_message(StartupReport(error))
 
     def receive_call(self) -> Call:
-        """Wait for a call and return the oldest call. The server can still cancel later calls.
+        """Wait until a call is pending, and return the oldest one. The server can still cancel later calls.
 
         Raises:
             EOFError: the server has exited.

@@ -28,7 +28,8 @@ class ProcessLaunch:
         arguments: further arguments.
         environment: additional environment variables. Workers do not inherit the variables of settings, because these
             may contain secrets, and other processes of the same user can read the environment of a worker.
-        logs: whether the worker writes log records; if not, its stderr is discarded unless it is redirected anyway.
+        logs: whether the worker writes log records; if not, its stderr is discarded unless the server has redirected
+            stderr.
     """
 
     module: str

@@ -139,7 +139,7 @@ class Watchdog:
         return False
 
     def _limit_memory(self) -> None:
-        """Set RLIMIT_DATA of the process, where available, because it takes effect before the next check."""
+        """Set RLIMIT_DATA of the process, where available, to limit its memory between two checks."""
         limit = self._policy.memory_max_bytes
         if limit and hasattr(resource, "prlimit"):
             with suppress(OSError, ValueError):  # the process may have exited

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class WorkerError(Exception):
-    """A call of a worker process failed."""
+    """A call to a worker process failed."""
 
 
 class WorkerLostError(WorkerError):

@@ -31,7 +31,7 @@ async def open_indexed_spaces(
 ) -> IndexedSpaces:
     """Open the vector index of the configured model.
 
-    The function discards an index of another message log, and an index that is ahead of the log.
+    The function discards an index that belongs to another message log or is ahead of its message log.
 
     Until the index is complete, the index of the previous model is also open and serves searches.
 

@@ -1,4 +1,4 @@
-"""Opening of the lexical index, in the log's PostgreSQL database or with Tantivy and an indexer process."""
+"""Opening of the lexical index: in the PostgreSQL database, or with Tantivy and an indexer process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LexicalComponents:
 
     Attributes:
         index: the interface for searches.
-        indexer: the process that indexes the message log; None if the writer of the log updates the index.
+        indexer: the process that indexes the message log; None if the writer of the message log updates the index.
     """
 
     index: LexicalIndex
@@ -50,7 +50,7 @@ class LexicalComponents:
 def open_database_index(
     store: LogStore, damage_registry: DamageRegistry, stack: AsyncExitStack
 ) -> LexicalComponents | None:
-    """Open the lexical index in the log's database, or return None if the log's engine has no such index."""
+    """Open the lexical index in the database of the message log, or return None if the database is SQLite."""
     index = store.open_lexical_index(damage_registry, stack)
     return None if index is None else LexicalComponents(index, None)
 

@@ -44,7 +44,7 @@ def log_health_check(
 
 
 async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set_status: ServingStatusSetter) -> None:
-    """Query the log every `interval_s` seconds, and set the serving status on each change.
+    """Query the message log every `interval_s` seconds, and set the serving status on each change.
 
     The check fails if a query takes longer than `interval_s` seconds.
     """
@@ -62,7 +62,7 @@ async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set
 
 
 async def _find_query_failure(log: LogReader, timeout_s: float) -> str:
-    """Query the log, and return the reason if the query fails, otherwise an empty string."""
+    """Query the message log, and return the reason if the query fails, otherwise an empty string."""
     query = asyncio.ensure_future(log.read_sequence())
     try:
         answered, _ = await asyncio.wait({query}, timeout=timeout_s)

@@ -14,7 +14,7 @@ _log = get_logger("server")
 
 
 def record_position(store: LogStore, path: Path, stack: AsyncExitStack) -> LogPosition:
-    """Write the position of the log to a file, now and when the stack exits, and return the current position.
+    """Write the position of the message log to a file, now and when `stack` exits, and return the current position.
 
     Raises:
         OSError: the file cannot be written.

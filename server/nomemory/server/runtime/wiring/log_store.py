@@ -35,19 +35,19 @@ class LogStore(Protocol):
     """A storage backend of the message log, which opens the components that access it."""
 
     def read_position(self) -> LogPosition | None:
-        """Return the identity and position of the log, or None if there is no log yet.
+        """Return the identity and position of the message log, or None if there is no message log yet.
 
         Raises:
-            LogUnusableError, LogVersionError: the log cannot be used.
+            LogUnusableError, LogVersionError: the message log cannot be used.
         """
 
     def begin_epoch(self) -> LogPosition:
-        """Start a new epoch of the log; the log is created if it does not exist.
+        """Start a new epoch of the message log, which is created if it does not exist.
 
-        While this method runs, no server may use the log.
+        While this method runs, no server may use the message log.
 
         Raises:
-            LogUnusableError, LogVersionError: the log cannot be used.
+            LogUnusableError, LogVersionError: the message log cannot be used.
         """
 
     def open_writer(self, announce: Callable[[], None], stack: AsyncExitStack) -> tuple[QueuedWriter, ErasableLog]:
@@ -55,10 +55,10 @@ class LogStore(Protocol):
 
         Args:
             announce: called after each commit that has changed a message.
-            stack: the exit stack that closes the log.
+            stack: the exit stack that closes the message log.
 
         Raises:
-            LogUnusableError, LogVersionError: the log cannot be used.
+            LogUnusableError, LogVersionError: the message log cannot be used.
         """
 
     def open_reader(
@@ -68,12 +68,12 @@ class LogStore(Protocol):
 
         Args:
             damage_registry: records the damaged messages that reads find; None disables recording.
-            stack: the exit stack that closes the log; `threads` must be closed before.
-            threads: the thread pool for long SQLite statements; None creates a thread for them.
+            stack: the exit stack that closes the message log; `threads` must be closed first.
+            threads: the thread pool for long SQLite statements; None creates a thread for these statements.
         """
 
     def open_lexical_index(self, damage_registry: DamageRegistry, stack: AsyncExitStack) -> LexicalIndex | None:
-        """Open the lexical index in the log's database, or return None if the backend has no lexical index."""
+        """Open the lexical index in the database, or return None if the backend has no lexical index."""
 
     def feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
         """Return a function that opens the change feed, and that can be pickled if `damage_registry` is None."""

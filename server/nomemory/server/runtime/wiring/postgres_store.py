@@ -53,7 +53,7 @@ class PostgresStore:
         )
 
     def read_position(self) -> LogPosition:
-        """Return the identity and position of the log, which is created in an empty database."""
+        """Return the identity and position of the message log, which is created in an empty database."""
         run_blocking(upgrade_schema(self._database))
         try:
             with closing(self.feed_opener()()) as feed:

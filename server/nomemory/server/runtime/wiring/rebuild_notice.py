@@ -12,7 +12,7 @@ _log = get_logger("server")
 
 
 def log_rebuild_notice(index: str, *, was_discarded: bool) -> str:
-    """Log a warning about a discarded index, and return a notice for the index status; empty if not discarded."""
+    """Log a warning if an index was discarded, and return a notice for the index status, otherwise an empty string."""
     if not was_discarded:
         return ""
     _log.warning("rebuilding an index that belongs to another message log or is ahead of this one", index=index)

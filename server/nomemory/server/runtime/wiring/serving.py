@@ -60,7 +60,7 @@ async def running_servers(  # noqa: PLR0913 - optional features of a server
         addresses: the listen addresses of the servers.
         settings: the settings of limits, deadlines and TLS.
         access: authenticates callers and authorizes calls.
-        host: the interceptors and hooks of the embedding program.
+        host: the interceptors and hooks of the host program.
         reads: the admission of expensive reads; None disables admission control.
         meters: counts the calls; None disables the metrics of calls.
         exporter: exports the metrics; None disables the metrics endpoint.

@@ -46,7 +46,7 @@ class SqliteStore:
     def open_writer(
         self, announce: Callable[[], None], stack: AsyncExitStack
     ) -> tuple[SqliteLogWriter, SqliteLogErasure]:
-        """Open the message log for writes and erasure. The log is created if it is missing."""
+        """Open the message log for writes and erasure. The message log is created if it does not exist."""
         writer = SqliteLogWriter(
             self._path,
             queue_max=self._settings.log.max_queued_writes,
@@ -79,7 +79,7 @@ class SqliteStore:
         )
 
     def create_shared_index(self, collection: str) -> None:
-        """Return None, because a SQLite log belongs to a single server."""
+        """Return None, because a SQLite message log belongs to a single server."""
 
     def create_inspector(self, damage_registry: DamageRegistry) -> LogInspector:
         """Return the background check for damage in all messages and in the database file."""

@@ -23,10 +23,10 @@ _T = TypeVar("_T")
 
 
 async def check_vector_index(settings: Settings) -> ReconciliationReport | None:
-    """Compare every message of the log with the vector index.
+    """Compare every stored message with the vector index.
 
     A server makes the same comparison at startup, and repairs the differences. A running server locks the files of the
-    index, and reports an index that is being repaired in the `faults` of its status.
+    index, and reports an index that is being repaired in the field `faults` of its index status.
 
     Returns:
         The differences, or None if the embedder has no index yet.

@@ -45,9 +45,9 @@ LONG_TIMEOUT_S: Final = 86_400.0
 
 
 class SequenceBehindError(OSError):
-    """The database sequence `log_sequence` is behind the sequences in the message log.
+    """The database sequence `log_sequence` is behind the sequence numbers in the message log.
 
-    This happens in a copy of the database that was made without the state of sequences.
+    The error occurs in a copy of the database that was made without the state of database sequences.
     """
 
 

@@ -60,7 +60,7 @@ _VACUUM: Final = "VACUUM (TRUNCATE false) messages, metadata_entries, embeddings
 
 
 class PostgresLogErasure:
-    """Erases deleted messages from a PostgreSQL log (`ErasableLog`).
+    """Erases deleted messages from a PostgreSQL message log (`ErasableLog`).
 
     Args:
         follower: the name of this server in the table `followers`.
@@ -74,7 +74,7 @@ class PostgresLogErasure:
         self._seen_at = time.monotonic()
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the last removal that this server has not erased, and whether at least `many` are pending."""
+        """Return the last removal that this server has not erased, and whether at least `many` removals are pending."""
         if time.monotonic() - self._seen_at >= _SEEN_INTERVAL_S:
             self._seen_at = time.monotonic()
             await self._fetch_rows(_SET_SEEN, self._follower)
@@ -120,7 +120,7 @@ class PostgresLogErasure:
         return False
 
     async def wipe_pages(self, after: int, limit: int) -> int | None:  # noqa: ARG002 - as above
-        """Vacuum the tables of the log, and return None.
+        """Vacuum the tables of the message log, and return None.
 
         The arguments are ignored. PostgreSQL skips tables that the database role may not vacuum.
         """

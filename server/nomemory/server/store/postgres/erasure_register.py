@@ -46,7 +46,7 @@ SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bigint[], $5::bigi
 
 
 async def register_user_erasure(connection: Connection, user_id: str, sequence: int) -> None:
-    """Register the erasure of all messages of a user up to a sequence."""
+    """Register the erasure of all messages of a user up to a sequence number."""
     key = await read_register_key(connection)
     await connection.execute(_INSERT, [key.digest_user(user_id)], [sequence], USER, _now_us())
 
@@ -60,7 +60,7 @@ async def register_message_erasures(connection: Connection, messages: Sequence[t
 
 
 async def register_removed_messages(connection: Connection, user_id: str, after: int) -> None:
-    """Register the deletion of all messages of a user that were removed after a sequence."""
+    """Register the deletion of all messages of a user that were removed after a sequence number."""
     key = await read_register_key(connection)
     await connection.execute(
         _INSERT_REMOVALS, *key.hmac_pads, MESSAGE, _now_us(), compute_bucket(user_id), user_id, after
@@ -81,13 +81,13 @@ async def read_erasures(connection: Connection) -> AsyncIterator[ErasureEntry]:
 
 
 async def read_epochs(connection: Connection) -> list[EpochStart]:
-    """Return the epochs of the log, oldest first."""
+    """Return the epochs of the message log, oldest first."""
     rows = await connection.fetch("SELECT epoch, sequence, began_us FROM epochs ORDER BY number")
     return [EpochStart(*row) for row in rows]
 
 
 async def read_register_key(connection: Connection) -> RegisterKey:
-    """Return the key of the register, which is derived from the id of the log."""
+    """Return the key of the register, which is derived from the id of the message log."""
     return RegisterKey.from_log_id(await connection.fetchval("SELECT log_id FROM log_state"))
 
 

@@ -1,4 +1,4 @@
-"""The change feed of a PostgreSQL log, with blocking methods for background threads."""
+"""The change feed of a PostgreSQL message log, with blocking methods for background threads."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ _SHARE_MIN: Final = 16
 
 
 class PostgresChangeFeed:
-    """The change feed of a PostgreSQL log (`ChangeFeed`). Damaged messages are skipped.
+    """The change feed of a PostgreSQL message log (`ChangeFeed`). Damaged messages are skipped.
 
     All methods raise DatabaseUnavailableError while the database is unavailable, and can be retried.
     """
@@ -147,25 +147,25 @@ class PostgresChangeFeed:
         self._damage_registry = damage_registry or DamageRegistry()
 
     def read_position(self) -> LogPosition:
-        """Return the identity of the log and its latest sequence."""
+        """Return the identity of the message log and its latest sequence number."""
         ((log_id, epoch, sequence),) = self._connection.fetch(_POSITION)
         return LogPosition(LogIdentity(log_id, epoch), sequence)
 
     def read_sequence(self) -> int:
-        """Return the sequence of the latest change."""
+        """Return the sequence number of the latest change."""
         return self.read_end_position().latest
 
     def read_end_position(self) -> FeedPosition:
-        """Return the sequence of the latest change of each bucket."""
+        """Return the sequence number of the latest change of each bucket."""
         return FeedPosition(tuple(sequence for (sequence,) in self._connection.fetch(_REACHED)))
 
     def has_messages(self, *, caller_vectors_only: bool) -> bool:
-        """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
+        """Return whether the message log has any message, or with `caller_vectors_only`, any caller-supplied vector."""
         table = "embeddings" if caller_vectors_only else "messages"
         return bool(self._connection.fetch(f"SELECT 1 FROM {table} LIMIT 1"))  # noqa: S608 - ours
 
     def read_changes(self, after: int, limit: int) -> list[Change]:
-        """Return up to `limit` changes from one snapshot, ordered by sequence."""
+        """Return up to `limit` changes from one snapshot, ordered by sequence number."""
         rows = self._connection.fetch(_CHANGES, after, limit, after, limit, limit)
         sound, damaged = self._damage_registry.split_damaged_messages(row[:-1] for row in rows if row[-1] is None)
         feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in sound]
@@ -195,14 +195,14 @@ class PostgresChangeFeed:
         return ChangeBatch(entries, FeedPosition(tuple(reached.get(b, after.get_sequence(b)) for b in range(BUCKETS))))
 
     def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return the current versions of a user's messages by id; unknown ids are left out."""
+        """Return the current versions of a user's messages by id; unknown ids are omitted."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608 - ours
         rows = self._connection.fetch(statement, compute_bucket(user_id), user_id, list(message_ids))
         sound, _ = self._damage_registry.split_damaged_messages(rows)
         return {message.message_id: message for message in sound}
 
     def list_users(self, after: str, limit: int) -> list[str]:
-        """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
+        """Return up to `limit` users who have messages, in the order of their ids, starting after the id `after`."""
         statement = "SELECT user_id FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?"
         return [user_id for (user_id,) in self._connection.fetch(statement, after, limit)]
 
@@ -214,13 +214,13 @@ class PostgresChangeFeed:
         return list(map(StoredVersion._make, rows))
 
     def read_versions(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return the undamaged versions with the given sequences, by sequence; removed versions are left out."""
+        """Return the undamaged versions with the given sequence numbers as a dictionary, without removed versions."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ANY_BUCKET} AND sequence = ANY(?)"  # noqa: S608 - ours
         sound, _ = self._damage_registry.split_damaged_messages(self._connection.fetch(statement, list(sequences)))
         return {message.sequence: message for message in sound}
 
     def find_deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
-        """Return the versions with the specified sequences that are no longer in the log."""
+        """Return the versions with the specified sequence numbers that are no longer in the message log."""
         rows = self._connection.fetch(_GONE, list(sequences))
         return [
             DeletedVersion(sequence, None if removal[0] is None else ChangeRef(*removal)) for sequence, *removal in rows
@@ -238,7 +238,7 @@ class PostgresChangeFeed:
 
 
 def _find_last_scanned_sequences(rows: Sequence[Row], share: int, until: Mapping[int, int]) -> dict[int, int]:
-    """Return the last sequence that was scanned in each bucket.
+    """Return the last sequence number that was scanned in each bucket.
 
     A bucket was scanned up to `until`, unless it returned as many messages or removals as its share allows.
     """

@@ -1,4 +1,7 @@
-"""The servers whose indexes follow a PostgreSQL log. A removal is kept until all of them have erased the message."""
+"""The servers whose indexes follow a PostgreSQL message log.
+
+A removal is kept until all servers have erased the message.
+"""
 
 from __future__ import annotations
 

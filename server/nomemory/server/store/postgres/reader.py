@@ -80,7 +80,9 @@ JOIN messages ON bucket = of_bucket AND sequence > after WHERE {users}
 
 
 class PostgresLogReader:
-    """Reads a PostgreSQL log through its own connection pool (`LogReader`). An instance belongs to one event loop.
+    """Reads a PostgreSQL message log through its own connection pool (`LogReader`).
+
+    An instance belongs to one event loop.
 
     Args:
         retention: the retention policy, by which expired messages are hidden.
@@ -98,21 +100,21 @@ class PostgresLogReader:
         self._rows = PostgresRows(self._pool, self._expiry, self._damage_registry)
 
     async def read_identity(self) -> LogIdentity:
-        """Return the identity of the log."""
+        """Return the identity of the message log."""
         ((log_id, epoch),) = await self._rows.fetch("SELECT log_id, epoch FROM log_state", ())
         return LogIdentity(log_id, epoch)
 
     async def read_sequence(self) -> int:
-        """Return the sequence of the latest change."""
+        """Return the sequence number of the latest change."""
         return (await self.read_end_position()).latest
 
     async def read_end_position(self) -> FeedPosition:
-        """Return the sequence of the latest change of each bucket."""
+        """Return the sequence number of the latest change of each bucket."""
         rows = await self._rows.fetch("SELECT sequence FROM buckets ORDER BY bucket", ())
         return FeedPosition(tuple(sequence for (sequence,) in rows))
 
     async def read_user_sequence(self, user_id: str) -> int:
-        """Return the sequence of the latest change to a user's messages."""
+        """Return the sequence number of the latest change to a user's messages."""
         statement = "SELECT latest_sequence FROM users WHERE bucket = ? AND user_id = ?"
         rows = await self._rows.fetch(statement, (compute_bucket(user_id), user_id))
         return int(rows[0][0]) if rows else 0
@@ -159,7 +161,7 @@ class PostgresLogReader:
     async def read_first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
     ) -> EncodedFirstPage:
-        """Return the first page, and the sequence that pins the following pages, from one snapshot."""
+        """Return the first page, and the sequence number that pins the following pages, from one snapshot."""
         clauses, order = _build_page_clauses(user_id, message_filter, None, limit, oldest_first=oldest_first)
         return await self._rows.read_first_page(user_id, clauses, order)
 
@@ -186,21 +188,21 @@ class PostgresLogReader:
         return list(map(ConversationSummary._make, rows))
 
     async def list_users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
-        """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
+        """Return up to `limit` users who have messages, in the order of their ids, starting after the id `after`."""
         expired, users = self._expiry.build_expired_keys_query(None), build_users_clause(None, prefix)
         statement = _USERS.format(expired=expired.condition, users=users.condition)
         rows = await self._rows.fetch(statement, (*expired.values, *users.values, after, limit))
         return list(map(UserCount._make, rows))
 
     async def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return messages of a user by id; unknown ids are left out."""
+        """Return messages of a user by id; unknown ids are omitted."""
         messages = await self._rows.read_messages(
             user_id, [build_user_clause(user_id), Clause("message_id = ANY(?)", (list(message_ids),))]
         )
         return {message.message_id: message for message in messages}
 
     async def read_versions(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return the user's versions with the given sequences, by sequence; removed versions are left out."""
+        """Return a user's versions with the given sequence numbers as a dictionary; removed versions are omitted."""
         messages = await self._rows.read_messages(
             user_id, [build_user_clause(user_id), Clause("sequence = ANY(?)", (list(sequences),))]
         )

@@ -1,4 +1,4 @@
-"""Export the register of erasures of a PostgreSQL log to a file, and apply a register to a log."""
+"""Export the register of erasures of a PostgreSQL message log, and apply an exported register."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ async def apply_register(
     repeated. `extract_tokens` returns the lexical columns of a message.
 
     Raises:
-        RegisterError: the file is damaged or belongs to another log; or the log has lost erasures, but has not started
-            a new epoch since.
+        RegisterError: the file is damaged or belongs to another message log; or the log has lost erasures, but has not
+            started a new epoch since.
         LogUnusableError, LogVersionError: the database is unavailable or unsuitable.
         OSError: the file cannot be read.
     """
@@ -84,7 +84,7 @@ async def apply_register(
 
 
 class _RegisterApplication:
-    """Applies the register of erasures with the key `key` to a log, over one connection."""
+    """Applies the register of erasures with the key `key` to a message log, over one connection."""
 
     def __init__(self, connection: Connection, key: RegisterKey, extract_tokens: ExtractTokens) -> None:
         self._connection = connection
@@ -99,7 +99,7 @@ class _RegisterApplication:
         return AppliedErasures(entries, users, of_users + await self._delete_messages())
 
     async def _load_entries(self, erasures: Iterable[ErasureEntry]) -> int:
-        """Add erasures to the register and, with the last sequences that they affect, to a temporary table."""
+        """Add erasures to the register, and to a temporary table with the last sequence number that each affects."""
         await self._connection.execute(_CREATE)
         epochs, latest = await read_epochs(self._connection), await self._connection.fetchval(_LATEST)
         entries, unread = 0, iter(erasures)

@@ -21,13 +21,13 @@ _CACHED_STATEMENTS: Final = 512
 
 @lru_cache(_CACHED_STATEMENTS)
 def number_placeholders(statement: str) -> str:
-    """Replace the `?` placeholders of a statement by $1, $2 and so on."""
+    """Replace the `?` placeholders of a statement with $1, $2 and so on."""
     first, *others = statement.split("?")
     return first + "".join(f"${number}{text}" for number, text in enumerate(others, 1))
 
 
 def prepend_buckets(table: Table, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Prepend the bucket of its user to each row."""
+    """Prepend the bucket of the row's user to each row."""
     user_column = table.columns.index("user_id")
     return [(compute_bucket(row[user_column]), *row) for row in rows]
 
@@ -113,7 +113,7 @@ class PostgresRows:
         )
 
     async def read_first_page(self, user_id: str, where: Sequence[Clause], order: Clause) -> EncodedFirstPage:
-        """Return the first page of matching messages, pinned at the latest sequence of the user."""
+        """Return the first page of matching messages, pinned at the latest sequence number of the user."""
         rows = await self._read_rows(f"{_PIN}, {CHECKED}", user_id, where, order, compute_bucket(user_id), user_id)
         pinned = (rows[0][0] or 0) if rows else 0
         return EncodedFirstPage(

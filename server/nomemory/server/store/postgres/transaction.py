@@ -1,9 +1,9 @@
 """Execute one commit of the message log in PostgreSQL.
 
-A transaction locks the rows in `buckets` of all affected users in ascending order, which prevents deadlocks. Sequence
-numbers are drawn from `log_sequence` while all locks are held, and the locks are held until the commit. Changes of a
-bucket therefore become visible in the order of their sequence numbers. These have gaps, because a transaction may
-allocate more numbers than it uses.
+A transaction locks the rows in `buckets` of all affected users in ascending order, which prevents deadlocks. The
+transaction allocates sequence numbers from `log_sequence` while it holds all locks, and keeps the locks until the
+commit. Changes of a bucket therefore become visible in the order of their sequence numbers. Sequence numbers have gaps,
+because a transaction may allocate more of them than it uses.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PostgresTransaction:
     """A transaction on the log: call `begin`, then one of the methods for jobs, then `commit`.
 
     Expired messages are treated as missing and are removed. All coroutine methods can raise the errors of the database,
-    and SequenceBehindError, which a restart of the server repairs.
+    and SequenceBehindError, after which the server must be restarted.
 
     Args:
         connection: a connection that nothing else uses during the transaction.
@@ -61,11 +61,11 @@ class PostgresTransaction:
 
     @property
     def has_changes(self) -> bool:
-        """Whether the transaction changes the log."""
+        """Whether the transaction changes the message log."""
         return bool(self._plan.sequence)
 
     async def begin(self) -> None:
-        """Begin the transaction without locking anything."""
+        """Begin the transaction without locking any bucket."""
         await self._connection.execute(statements.BEGIN)
 
     async def plan_jobs(self, jobs: Sequence[AnyPlannedJob]) -> None:
@@ -103,7 +103,7 @@ class PostgresTransaction:
         return ErasureReceipt(deleted, sequence, was_known)
 
     async def erase_up_to(self, user_id: str, sequence: int) -> int:
-        """Delete the messages of a user up to a sequence without registering the erasure; return their number."""
+        """Delete a user's messages up to a sequence number without registering the erasure; return their number."""
         await self._lock_buckets([user_id], 1)
         removed = await self._remove_where(user_id, [build_user_clause(user_id), Clause("sequence <= ?", (sequence,))])
         if removed:
@@ -111,7 +111,7 @@ class PostgresTransaction:
         return removed
 
     async def delete_up_to(self, sequences: Mapping[Key, int]) -> int:
-        """Delete the messages whose stored version has at most the given sequence, and return their number.
+        """Delete the messages whose stored version has at most the given sequence number, and return their number.
 
         The register of erasures is not changed.
         """
@@ -170,7 +170,7 @@ class PostgresTransaction:
 
         Args:
             user_ids: the ids of all affected users.
-            numbers: how many sequence numbers to draw for the plan; statement jobs draw their own.
+            numbers: how many sequence numbers to allocate for the plan; statement jobs allocate their own.
         """
         affected = sorted(set(map(compute_bucket, user_ids)))
         if not affected:

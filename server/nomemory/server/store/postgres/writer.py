@@ -147,7 +147,7 @@ def _settle_jobs(group: Sequence[AnyJob], failure: BaseException | None) -> None
 
 
 class PostgresLogWriter(QueuedLogWriter):
-    """A writer of a PostgreSQL log, to which several servers may write. An instance belongs to one event loop.
+    """A writer of a PostgreSQL message log, to which several servers may write. An instance belongs to one event loop.
 
     Jobs of a partition, and thus of a user, are committed in order; jobs of other partitions are committed
     concurrently. A call whose commit has an unknown outcome fails with STORAGE_UNAVAILABLE and can be retried with the
@@ -157,7 +157,7 @@ class PostgresLogWriter(QueuedLogWriter):
         queue_max: maximum number of queued jobs; further jobs are rejected with OVERLOADED.
         queue_max_bytes: maximum size of the queued messages; further jobs are rejected with OVERLOADED.
         announce: called after each commit that changed messages.
-        connections: number of connections, and of partitions of the queue.
+        connections: the number of connections, which is also the number of partitions of the queue.
         extract_tokens: returns the lexical columns of a message.
     """
 

@@ -1,4 +1,4 @@
-"""Erase the remains of deleted rows from the SQLite files of the log."""
+"""Erase the remains of deleted rows from the SQLite files of the message log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DELETE_REQUESTS = (
 
 
 class SqliteLogErasure:
-    """Erases deleted messages from a SQLite log (`ErasableLog`).
+    """Erases deleted messages from a SQLite message log (`ErasableLog`).
 
     The erasure runs in the writer's thread between commits, and has its own file descriptor. Closing the descriptor
     releases the POSIX locks of all connections of this process, so the connections must be closed first.
@@ -49,7 +49,7 @@ class SqliteLogErasure:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the last pending removal and whether at least `many` are pending; None if no removal is pending."""
+        """Return the last pending removal, and whether at least `many` removals are pending; None if there is none."""
         return await self._writer.run_between_commits(partial(_read_removals, many=many))
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
@@ -77,7 +77,7 @@ class SqliteLogErasure:
         return False
 
     def _wipe_batch(self, connection: sqlite3.Connection, after: int, limit: int) -> int | None:
-        """Wipe one batch of pages while the write-ahead log is empty and writers are locked out."""
+        """Overwrite the unused bytes of some pages while the write-ahead log is empty and writers are locked out."""
         if not _checkpoint_wal(connection):
             return after
         with write_transaction(connection):

@@ -29,7 +29,7 @@ _MERGE: Final = f"INSERT INTO erasures VALUES (?, ?, ?, ?, ?) {_UPSERT} WHERE ex
 
 
 def register_user_erasure(connection: sqlite3.Connection, user_id: str, sequence: int) -> None:
-    """Register the erasure of all messages of a user up to a sequence."""
+    """Register the erasure of all messages of a user up to a sequence number."""
     digest = _read_register_key(connection).digest_user(user_id)
     connection.execute(_INSERT, (digest, USER, sequence, _now_us()))
 
@@ -45,7 +45,7 @@ def register_message_erasures(connection: sqlite3.Connection, messages: Iterable
 
 
 def register_removed_messages(connection: sqlite3.Connection, after: int) -> None:
-    """Register the deletion of all messages that were removed after a sequence."""
+    """Register the deletion of all messages that were removed after a sequence number."""
     add_digest_functions(connection)
     connection.execute(_INSERT_REMOVALS, (MESSAGE, _now_us(), after))
 
@@ -68,7 +68,7 @@ def read_erasures(connection: sqlite3.Connection) -> Iterator[ErasureEntry]:
 
 
 def read_epochs(connection: sqlite3.Connection) -> list[EpochStart]:
-    """Return the epochs of the log, oldest first."""
+    """Return the epochs of the message log, oldest first."""
     rows = connection.execute("SELECT epoch, seq, began_us FROM epochs ORDER BY number")
     return list(map(EpochStart._make, rows))
 

@@ -1,4 +1,4 @@
-"""The change feed of a SQLite log."""
+"""The change feed of a SQLite message log."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ _REMOVED = f"SELECT seq, user_id, message_id FROM removals WHERE {_BETWEEN}"  # 
 
 
 class SqliteChangeFeed:
-    """The change feed of a SQLite log, read over its own connection. Damaged messages are skipped."""
+    """The change feed of a SQLite message log, read over its own connection. Damaged messages are skipped."""
 
     def __init__(self, path: Path, damage_registry: DamageRegistry | None = None) -> None:
         self._rows = SqliteRows(path, damage_registry=damage_registry)
 
     def read_position(self) -> LogPosition:
-        """Return the identity of the log and its latest sequence."""
+        """Return the identity of the message log and its latest sequence number."""
         return read_position(self._rows.connection)
 
     def read_sequence(self) -> int:
-        """Return the sequence of the latest change."""
+        """Return the sequence number of the latest change."""
         return self._rows.read_sequence()
 
     def read_end_position(self) -> FeedPosition:
-        """Return the sequence of the latest change, as the position of the only bucket."""
+        """Return the sequence number of the latest change, as the position of the only bucket."""
         return FeedPosition.from_sequence(self._rows.read_sequence())
 
     def has_messages(self, *, caller_vectors_only: bool) -> bool:
-        """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
+        """Return whether the message log has any message, or with `caller_vectors_only`, any caller-supplied vector."""
         table = "embeddings" if caller_vectors_only else "messages"
         return self._rows.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
 
     def read_changes(self, after: int, limit: int) -> list[Change]:
-        """Return up to `limit` changes from one snapshot, ordered by sequence."""
+        """Return up to `limit` changes from one snapshot, ordered by sequence number."""
         connection = self._rows.connection
         connection.execute("BEGIN")
         try:
@@ -85,11 +85,11 @@ class SqliteChangeFeed:
         return ChangeBatch([ChangeRef(*row) for row in rows], FeedPosition.from_sequence(last))
 
     def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return the current versions of a user's messages by id; unknown ids are left out."""
+        """Return the current versions of a user's messages by id; unknown ids are omitted."""
         return self._rows.read_undamaged_messages(user_id, message_ids)
 
     def list_users(self, after: str, limit: int) -> list[str]:
-        """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
+        """Return up to `limit` users who have messages, in the order of their ids, starting after the id `after`."""
         statement = "SELECT user_id FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?"
         return [user_id for (user_id,) in self._rows.connection.execute(statement, (after, limit))]
 
@@ -102,14 +102,14 @@ class SqliteChangeFeed:
         return list(map(StoredVersion._make, self._rows.connection.execute(statement, (user_id, until))))
 
     def read_versions(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return the undamaged versions with the given sequences, by sequence; removed versions are left out."""
+        """Return the undamaged versions with the given sequence numbers as a dictionary, without removed versions."""
         sound, _ = self._rows.split_damaged_messages(
             "seq IN (SELECT value FROM json_each(?))", (orjson.dumps(list(sequences)),)
         )
         return {message.sequence: message for message in sound}
 
     def find_deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
-        """Return the versions with the specified sequences that are no longer in the log."""
+        """Return the versions with the specified sequence numbers that are no longer in the message log."""
         rows = self._rows.connection.execute(_GONE, (orjson.dumps(list(sequences)),))
         return [
             DeletedVersion(sequence, None if removal[0] is None else ChangeRef(*removal)) for sequence, *removal in rows

@@ -1,4 +1,4 @@
-"""Inspect a SQLite log for damage: message checksums, database pages and message counts."""
+"""Inspect a SQLite message log for damage: message checksums, database pages and message counts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _check_messages(connection: sqlite3.Connection, damaged: list[DamagedMessage
 
 
 class LogInspector:
-    """Inspects the log periodically in a background thread, and as soon as a read has detected damage.
+    """Inspects the message log periodically in a background thread, and as soon as a read has detected damage.
 
     Args:
         damage_registry: records the damage, and requests inspections.
@@ -80,7 +80,7 @@ class LogInspector:
         self._stopped = threading.Event()
 
     async def run(self) -> None:
-        """Inspect the log repeatedly until `stop` is called."""
+        """Inspect the message log repeatedly until `stop` is called."""
         await asyncio.to_thread(self._inspect_repeatedly)
 
     def stop(self) -> None:
@@ -151,7 +151,7 @@ class CountCheck(NamedTuple):
 
 
 def check_counts(connection: sqlite3.Connection) -> CountCheck:
-    """Compare the message counts, metadata entries and vectors with the messages of the log."""
+    """Compare the message counts, metadata entries and vectors with the stored messages."""
     return CountCheck(
         _fetch_number(connection, _MISCOUNTED),
         _fetch_number(connection, f"SELECT count(*) {_ORPHANED_ENTRY}"),

@@ -73,7 +73,7 @@ class _PageQuery:
 
 
 class SqliteLogReader:
-    """Reads a SQLite log (`LogReader`). An instance belongs to the event loop that created it.
+    """Reads a SQLite message log (`LogReader`). An instance belongs to the event loop that created it.
 
     Args:
         retention: the retention policy, by which expired messages are hidden.
@@ -96,19 +96,19 @@ class SqliteLogReader:
         self._long = SqliteRowThreads(self._threads, connect)
 
     async def read_identity(self) -> LogIdentity:
-        """Return the identity of the log."""
+        """Return the identity of the message log."""
         return read_identity(self._rows.connection)
 
     async def read_sequence(self) -> int:
-        """Return the sequence of the latest change."""
+        """Return the sequence number of the latest change."""
         return self._rows.read_sequence()
 
     async def read_end_position(self) -> FeedPosition:
-        """Return the sequence of the latest change, as the position of the only bucket."""
+        """Return the sequence number of the latest change, as the position of the only bucket."""
         return FeedPosition.from_sequence(self._rows.read_sequence())
 
     async def read_user_sequence(self, user_id: str) -> int:
-        """Return the sequence of the latest change to a user's messages."""
+        """Return the sequence number of the latest change to a user's messages."""
         rows = self._rows.fetch("SELECT latest_seq FROM users WHERE user_id=?", (user_id,))
         return int(rows[0][0]) if rows else 0
 
@@ -159,7 +159,7 @@ class SqliteLogReader:
     async def read_first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
     ) -> EncodedFirstPage:
-        """Return the first page, and the sequence that pins the following pages."""
+        """Return the first page, and the sequence number that pins the following pages."""
         pinned = await self.read_user_sequence(user_id)
         messages = await self.read_encoded_page(
             user_id, message_filter, after=None, pinned=pinned, limit=limit, oldest_first=oldest_first
@@ -185,7 +185,7 @@ class SqliteLogReader:
         return list(map(ConversationSummary._make, rows))
 
     async def list_users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
-        """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
+        """Return up to `limit` users who have messages, in the order of their ids, starting after the id `after`."""
         expired, expiry_values = self._expiry.build_expired_keys_query(None)
         condition, values = build_users_condition(None, prefix)
         statement = _USERS.format(expired=expired, condition=condition)
@@ -193,11 +193,11 @@ class SqliteLogReader:
         return list(map(UserCount._make, rows))
 
     async def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return messages of a user by id; unknown ids are left out."""
+        """Return messages of a user by id; unknown ids are omitted."""
         return self._rows.read_messages_by_ids(user_id, message_ids)
 
     async def read_versions(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return the user's versions with the given sequences, by sequence; removed versions are left out."""
+        """Return a user's versions with the given sequence numbers as a dictionary; removed versions are omitted."""
         where = "seq IN (SELECT value FROM json_each(?)) AND +user_id=?"
         values = (orjson.dumps(list(sequences)), user_id)
         messages = await self._run(

@@ -1,4 +1,4 @@
-"""Export the erasure register of a SQLite message log to a file, and apply a register to a message log."""
+"""Export the register of erasures of a SQLite message log, and apply an exported register."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ CROSS JOIN affected AS a ON a.digest = {DIGEST_OF_MESSAGE}(m.user_id, m.message_
 
 
 def apply_erasures(connection: sqlite3.Connection, erasures: Iterable[ErasureEntry]) -> AppliedErasures:
-    """Delete the registered messages and add the entries to the register of a log, in one transaction.
+    """Delete the registered messages and add the entries to the register of a message log, in one transaction.
 
-    The erasures must come from a register of this log. Messages that were written after their erasure are kept. No
-    server may be using the log.
+    The erasures must come from a register of this message log. Messages that were written after their erasure are kept.
+    No server may be using the message log.
 
     Args:
-        connection: a writable connection to the log.
+        connection: a writable connection to the message log.
         erasures: the entries of a register, which are iterated only once.
 
     Raises:
-        RegisterError: the log has lost erasures, but has not started a new epoch since.
-        sqlite3.Error: the log cannot be written.
+        RegisterError: the message log has lost erasures, but has not started a new epoch since.
+        sqlite3.Error: the message log cannot be written.
     """
     add_digest_functions(connection)
     connection.execute(_CREATE)
@@ -83,8 +83,8 @@ def export_register(directory: DataDirectory, path: Path) -> int:
     """Write the register of a data directory to a file, and return the number of entries. Servers may be running.
 
     Raises:
-        RegisterError: there is no log, or its schema has no register.
-        LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be read.
+        RegisterError: there is no message log, or its schema has no register.
+        LogUnusableError, LogVersionError, sqlite3.Error: the message log cannot be read.
         OSError: the file cannot be written.
     """
     now_us = time.time_ns() // 1_000
@@ -95,14 +95,14 @@ def export_register(directory: DataDirectory, path: Path) -> int:
 
 
 def apply_register(directory: DataDirectory, path: Path) -> tuple[RegisterFile, AppliedErasures]:
-    """Apply a register file to the log of a data directory. No server may be running.
+    """Apply a register file to the message log of a data directory. No server may be running.
 
     Raises:
-        RegisterError: there is no log; the file is damaged or belongs to another log; or the log has lost erasures, but
-            has not started a new epoch since.
+        RegisterError: there is no message log; the file is damaged or belongs to another log; or the log has lost
+            erasures, but has not started a new epoch since.
         DataDirectoryBusyError: a server uses the directory.
-        LogUnusableError, LogVersionError, sqlite3.Error, OSError: the log cannot be written, or the file cannot be
-            read.
+        LogUnusableError, LogVersionError, sqlite3.Error, OSError: the message log cannot be written, or the file cannot
+            be read.
     """
     if read_log_position(directory.log_file) is None:
         raise RegisterError(_NO_LOG.format(root=directory.root))
@@ -112,11 +112,11 @@ def apply_register(directory: DataDirectory, path: Path) -> tuple[RegisterFile, 
 
 
 def open_register(log: Path) -> sqlite3.Connection:
-    """Open a log that has a register of erasures, read-only and in a transaction.
+    """Open a message log that has a register of erasures, read-only and in a transaction.
 
     Raises:
-        RegisterError: there is no log, or its schema has no register.
-        LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be read.
+        RegisterError: there is no message log, or its schema has no register.
+        LogUnusableError, LogVersionError, sqlite3.Error: the message log cannot be read.
     """
     if read_log_position(log) is None:
         raise RegisterError(_NO_LOG.format(root=log.parent))
@@ -132,7 +132,7 @@ def open_register(log: Path) -> sqlite3.Connection:
 
 
 def _load_entries(connection: sqlite3.Connection, erasures: Iterable[ErasureEntry]) -> int:
-    """Add erasures to the register and, with the last sequences that they affect, to a temporary table."""
+    """Add erasures to the register, and to a temporary table with the last sequence number that each affects."""
     entries, epochs, latest = 0, read_epochs(connection), read_latest_sequence(connection)
     unread = iter(erasures)
     while batch := list(islice(unread, _BATCH)):

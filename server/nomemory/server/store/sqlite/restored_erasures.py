@@ -1,4 +1,4 @@
-"""Apply the register of the replaced log and a register file to a restored log."""
+"""Apply the register of the replaced message log and a register file to a restored log."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ register instead, or --ignore-existing-erasures to restore without the erasures 
 
 @dataclass(frozen=True, slots=True)
 class RegisterSource:
-    """A register of erasures to apply: a register file, or the register of the log that is replaced.
+    """A register of erasures to apply: a register file, or the register of the message log that is replaced.
 
     Attributes:
-        file: the register file; None for the log that is replaced.
+        file: the register file; None for the message log that is replaced.
         since_us: Unix time in microseconds at which the register was created; the register contains no earlier erasure.
-        exported_us: Unix time of the export in microseconds; None for a log.
+        exported_us: Unix time of the export in microseconds; None for a message log.
     """
 
     file: Path | None
@@ -40,14 +40,14 @@ class RegisterSource:
 
 @dataclass(frozen=True, slots=True)
 class AppliedRegister:
-    """A register that was applied to a log, and the number of removed users and messages."""
+    """A register that was applied to a message log, and the number of removed users and messages."""
 
     source: RegisterSource
     applied: AppliedErasures
 
 
 def apply_registers(connection: sqlite3.Connection, sources: Iterable[RegisterSource]) -> list[AppliedRegister]:
-    """Start a new epoch of a restored log, later than all registered erasures, and apply the registers to the log.
+    """Start a new epoch of a restored message log, later than all registered erasures, and apply the registers.
 
     Raises:
         RegisterError: a register of erasures cannot be read.
@@ -61,17 +61,17 @@ def apply_registers(connection: sqlite3.Connection, sources: Iterable[RegisterSo
 def load_registers(
     connection: sqlite3.Connection, existing: Path, file: Path | None, *, ignores_existing: bool
 ) -> Iterator[RegisterSource]:
-    """Yield the registers that belong to the restored log of `connection`.
+    """Yield the registers that belong to the restored message log of `connection`.
 
     Args:
-        connection: a connection to the restored log.
-        existing: path of the log that is replaced; the file may be missing.
-        file: a register file; None for none.
-        ignores_existing: whether to continue if the register of the existing log cannot be read.
+        connection: a connection to the restored message log.
+        existing: path of the message log that is replaced; the file may be missing.
+        file: a register file; None if there is none.
+        ignores_existing: whether to continue if the register of the existing message log cannot be read.
 
     Raises:
-        RegisterError: the file is damaged or belongs to another log, or the register of the existing log cannot be
-            read.
+        RegisterError: the file is damaged or belongs to another message log, or the register of the existing log cannot
+            be read.
         OSError: the file cannot be read.
     """
     log_id = read_identity(connection).log_id

@@ -13,7 +13,7 @@ _Result = TypeVar("_Result")
 
 
 class SqliteRowThreads:
-    """Read-only connections to the log, one for each thread of a thread pool."""
+    """Read-only connections to the message log, one for each thread of a thread pool."""
 
     def __init__(self, threads: ReadThreads, connect: Callable[[], SqliteRows]) -> None:
         self._threads = threads

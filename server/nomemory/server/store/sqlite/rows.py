@@ -27,7 +27,7 @@ BY_ID = f"{ALL} INDEXED BY messages_by_id"
 
 
 class SqliteRows:
-    """Reads messages over one connection to the log, which only one thread at a time may use.
+    """Reads messages over one connection to the message log, which only one thread at a time may use.
 
     All methods raise the fault STORAGE_UNAVAILABLE if the file cannot be read or a message is damaged.
 
@@ -46,7 +46,7 @@ class SqliteRows:
         self._damage_registry = damage_registry or DamageRegistry()
 
     def read_sequence(self) -> int:
-        """Return the sequence of the latest change."""
+        """Return the sequence number of the latest change."""
         with self._damage_registry.translate_errors():
             return read_latest_sequence(self.connection)
 
@@ -89,7 +89,7 @@ class SqliteRows:
     def split_damaged_messages(
         self, where: str, values: Sequence[object], *, source: str = ALL
     ) -> tuple[list[LoggedMessage], list[ChangeRef]]:
-        """Return the intact and the damaged messages that match a condition, of any users; record the damage."""
+        """Return the intact and the damaged messages of any users that match a condition, and record the damage."""
         unexpired, expiry_values = self.build_unexpired_clause()
         statement = _build_select(_MESSAGE, _NO_RETRACTION, source, unexpired, where)
         return self._damage_registry.split_damaged_messages(
@@ -97,14 +97,14 @@ class SqliteRows:
         )
 
     def read_messages_by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return messages of a user by id; unknown ids are left out."""
+        """Return messages of a user by id; unknown ids are omitted."""
         return {
             message.message_id: message
             for message in self.read_messages(user_id, *_build_ids_condition(user_id, message_ids), source=BY_ID)
         }
 
     def read_undamaged_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return messages of a user by id; unknown ids and damaged messages are left out."""
+        """Return messages of a user by id; unknown ids and damaged messages are omitted."""
         sound, _ = self.split_damaged_messages(*_build_ids_condition(user_id, message_ids), source=BY_ID)
         return {message.message_id: message for message in sound}
 

@@ -1,17 +1,17 @@
 """The SQLite schema of the message log, and functions that open a log and access its state.
 
 - `messages` is clustered by `(user_id, ts, message_id)`, the order of all reads. `seq` numbers the changes of the whole
-  log and identifies one version of a message. `expire_us` is NULL for a message without an expiry time of its own.
-  `crc` is the checksum of a version (`checksums`).
+  message log and identifies one version of a message. `expire_us` is NULL for a message without an expiry time of its
+  own. `crc` is the checksum of a version (`checksums`).
 - `removals` lists removed versions without their content, so that indexes can remove them. A removal is deleted when
   all indexes have erased the message (`erasure`).
-- `embeddings` has a separate index, because the rows are long. In older logs, `embeddings` is clustered by its key,
-  which is slower but otherwise equivalent.
+- `embeddings` has a separate index, because the rows are long. In older message logs, `embeddings` is clustered by its
+  key, which is slower but otherwise equivalent.
 - `requests` maps the digest of a request id to the ids that were assigned to the messages of the request.
 - `metadata_entries` is described in `conditions`.
 - `erasures` is the register of erasures (`erasure_register`).
-- `epochs` lists the epochs of the log in order. Its column `seq` has the latest sequence before the epoch.
-- `meta` has the id and the epoch of the log.
+- `epochs` lists the epochs of the message log in order. `epochs.seq` is the latest sequence number before the epoch.
+- `meta` has the id and the epoch of the message log.
 """
 
 from __future__ import annotations
@@ -153,11 +153,11 @@ _ROWS_MAX: Final = 512
 
 
 def open_writable_log(path: Path) -> sqlite3.Connection:
-    """Open a log with durable commits; create the log if it does not exist.
+    """Open a message log with durable commits; create the log if it does not exist.
 
     Raises:
         LogVersionError: the schema is not supported.
-        LogUnusableError: the file is not a log, is damaged, cannot be written, or was migrated.
+        LogUnusableError: the file is not a message log, is damaged, cannot be written, or was migrated.
     """
     try:
         with ExitStack() as rollback:
@@ -184,10 +184,10 @@ database. If `nomemory migrate` was interrupted, run it again first."""
 
 
 def read_log_position(path: Path) -> LogPosition | None:
-    """Return the identity and the latest sequence of a log without changing it; None if there is no log.
+    """Return the identity and the latest sequence number of a message log without changing it; None if there is no log.
 
     Raises:
-        LogUnusableError: the file cannot be read, or the log was migrated.
+        LogUnusableError: the file cannot be read, or the message log was migrated.
         LogVersionError: the schema is not supported.
     """
     if not path.exists():
@@ -205,10 +205,10 @@ def read_log_position(path: Path) -> LogPosition | None:
 
 
 def begin_epoch(connection: sqlite3.Connection, not_before_us: int = 0) -> LogPosition:
-    """Start a new epoch of the log durably; followers of the previous epoch have to start over.
+    """Start a new epoch of the message log durably; followers of the previous epoch have to start over.
 
     Args:
-        connection: a writable connection to the log.
+        connection: a writable connection to the message log.
         not_before_us: the earliest start time to record, as a Unix time in microseconds.
     """
     began_us = max(time.time_ns() // 1_000, not_before_us)
@@ -228,7 +228,7 @@ def remove_log(path: Path) -> None:
 
 
 def open_read_only_log(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
-    """Open an existing log read-only. With `any_thread`, any thread may use the connection, one at a time."""
+    """Open an existing message log read-only. With `any_thread`, any thread may use the connection, one at a time."""
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=256, check_same_thread=not any_thread)
     connection.execute("PRAGMA query_only=ON")
     connection.execute("PRAGMA mmap_size=1073741824")
@@ -236,10 +236,10 @@ def open_read_only_log(path: Path, *, any_thread: bool = False) -> sqlite3.Conne
 
 
 def read_identity(connection: sqlite3.Connection) -> LogIdentity:
-    """Return the identity of the log.
+    """Return the identity of the message log.
 
     Raises:
-        sqlite3.Error: the log has no id, or the file cannot be read.
+        sqlite3.Error: the message log has no id, or the file cannot be read.
     """
     log_id = read_meta(connection, "log_id")
     if log_id is None:
@@ -248,10 +248,10 @@ def read_identity(connection: sqlite3.Connection) -> LogIdentity:
 
 
 def read_position(connection: sqlite3.Connection) -> LogPosition:
-    """Return the identity of the log and its latest sequence.
+    """Return the identity of the message log and its latest sequence number.
 
     Raises:
-        sqlite3.Error: the log has no id, or the file cannot be read.
+        sqlite3.Error: the message log has no id, or the file cannot be read.
     """
     return LogPosition(read_identity(connection), read_latest_sequence(connection))
 
@@ -280,17 +280,17 @@ def write_transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def read_latest_sequence(connection: sqlite3.Connection) -> int:
-    """Return the sequence of the latest change, or 0 in an empty log."""
+    """Return the sequence number of the latest change, or 0 in an empty message log."""
     return int(connection.execute(_LATEST, (FORGOTTEN,)).fetchone()[0])
 
 
 def read_bucket_state(connection: sqlite3.Connection) -> BucketState:
-    """Return the latest sequence and the last generated id number of the log."""
+    """Return the latest sequence number and the last generated id number of the message log."""
     return BucketState(read_latest_sequence(connection), int(read_meta(connection, LAST_ID) or "0"))
 
 
 def format_column_list(columns: Iterable[str]) -> str:
-    """Return the column names of this schema as a SQL list, for columns of `tables`."""
+    """Return the names of columns of `tables` in this schema, as a SQL list."""
     return ", ".join(_NAMES.get(column, column) for column in columns)
 
 

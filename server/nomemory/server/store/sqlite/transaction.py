@@ -73,7 +73,7 @@ class TransactionStep:
     Expired messages are treated as missing and may be removed.
 
     Args:
-        initial: the state of the log that the previous step returned.
+        initial: the state of the message log that the previous step returned.
     """
 
     def __init__(self, connection: sqlite3.Connection, initial: BucketState, retention: RetentionPolicy) -> None:
@@ -119,14 +119,14 @@ class TransactionStep:
         return ErasureReceipt(deleted, sequence, was_known)
 
     def erase_up_to(self, user_id: str, sequence: int) -> int:
-        """Delete the messages of a user up to a sequence without registering the erasure; return their number."""
+        """Delete a user's messages up to a sequence number without registering the erasure; return their number."""
         removed = self._remove_where(user_id, Clause("user_id=? AND seq<=?", (user_id, sequence)))
         if removed:
             self._connection.execute(_DELETE_REQUESTS, (user_id,))
         return removed
 
     def delete_up_to(self, sequences: Mapping[Key, int]) -> int:
-        """Delete the messages whose stored version has at most the given sequence, and return their number.
+        """Delete the messages whose stored version has at most the given sequence number, and return their number.
 
         The register of erasures is not changed.
         """
@@ -153,7 +153,7 @@ class TransactionStep:
         return ExpiryResult(self._look_up_messages(expired), until)
 
     def write_planned_rows(self) -> BucketState:
-        """Write the planned changes, and return the new state of the log."""
+        """Write the planned changes, and return the new state of the message log."""
         self._drop_versions(self._plan.dropped)
         insert_rows(self._connection, MESSAGES, [row for _, row in self._plan.build_message_rows()])
         for table, rows in self._plan.build_rows_by_table().items():

@@ -23,7 +23,7 @@ _GROUP_MAX = 64
 
 
 class SqliteLogWriter(QueuedLogWriter):
-    """The writer of a SQLite log, which must be the only one.
+    """The writer of a SQLite message log, which must have only one writer.
 
     Args:
         path: the database file, which is created if it does not exist.
@@ -33,7 +33,7 @@ class SqliteLogWriter(QueuedLogWriter):
 
     Raises:
         LogVersionError: the schema is not supported.
-        LogUnusableError: the file is not a log, is damaged, or cannot be written.
+        LogUnusableError: the file is not a message log, is damaged, or cannot be written.
     """
 
     def __init__(
