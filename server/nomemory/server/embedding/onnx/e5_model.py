@@ -55,7 +55,7 @@ class E5Model:
         self._batcher = ParallelBatcher(resources.concurrent_batches)
 
     def encode(self, texts: Sequence[str]) -> list[Vector]:
-        """Return the vectors of texts, which are not normalized.
+        """Return the unnormalized vectors of texts.
 
         A text that exceeds the maximum length of the model is split into windows. The vector of a long text is the
         average of the vectors of its windows, weighted by length.

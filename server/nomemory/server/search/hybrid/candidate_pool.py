@@ -331,7 +331,7 @@ def _lexical_candidates(postings: Sequence[Posting], total: int, limit: int) -> 
 
 
 def _normalize_min_max(scored: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Normalize scores, which are sorted in descending order, to the range from 0 to 1."""
+    """Normalize scores, given in descending order, to the range from 0 to 1."""
     if not scored:
         return []
     best, worst = scored[0][1], scored[-1][1]

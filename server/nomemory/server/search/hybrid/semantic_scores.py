@@ -58,8 +58,8 @@ def compute_semantic_scores(
     Min-max normalization over all messages of a user gives the best rankings (docs/quality.md). If the search returned
     only part of the user's messages, the minimum cosine is estimated.
 
-    `nearest` contains the hits in the whole time range, and the hits in periods, which may have lower scores.
-    `is_complete` is True if the search returned all messages of the user, whose number is `total`.
+    `nearest` contains the hits in the whole time range, and the hits in periods, which may have lower scores. `total`
+    is the number of messages of the user. `is_complete` is True if the search returned all of them.
 
     Returns:
         The scores; None if no hit in the whole time range is a candidate message.

@@ -52,7 +52,7 @@ class ActiveSpace:
         return self._lease
 
     async def replace(self, space: VectorSpace, timeout_s: float) -> VectorSpace:
-        """Replace the vector space for new reads, wait for reads of the previous one, and return the previous one."""
+        """Replace the vector space for new reads, wait for reads of the previous space, and return that space."""
         previous = self._lease
         self._lease = SpaceLease(space)
         with suppress(TimeoutError):

@@ -66,7 +66,7 @@ def qdrant_collection_name(settings: Settings, vectors: Path, embedder: Embedder
 
 
 def find_qdrant_collection(settings: Settings, directory: Path) -> str | None:
-    """Return the name of a local directory's collection on the Qdrant server; None if it is not on this server."""
+    """Return the name of a local directory's collection on the Qdrant server; None for other directories."""
     server = _server_suffix(settings)
     return directory.name.removesuffix(server) if server and directory.name.endswith(server) else None
 

@@ -1,7 +1,7 @@
 """Build the point identifiers, payloads and vectors that every engine stores.
 
-Vectors are validated before they are passed to an engine, because a rejected vector would remain in its write-ahead log
-and be replayed.
+Vectors are validated before they are passed to an engine, because a rejected vector would remain in the engine's
+write-ahead log and be replayed.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def union_query(queries: Sequence[tantivy.Query]) -> tantivy.Query:
 
 
 def unscored_query(query: tantivy.Query) -> tantivy.Query:
-    """Return a query with the same matches and score 0. Tantivy executes such a query faster."""
+    """Return a query with the same matches and score 0. Tantivy executes a query without scores faster."""
     return _scored_query(query, 0.0)
 
 

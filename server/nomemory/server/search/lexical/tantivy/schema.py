@@ -184,7 +184,7 @@ def _has_kind(index: tantivy.Index, kind: str) -> bool:
 
 @contextmanager
 def _translate_read_errors() -> Iterator[None]:
-    """Convert errors and panics of the engine, which damaged files cause, to IndexUnusableError."""
+    """Convert errors and panics that damaged files cause in the engine to IndexUnusableError."""
     try:
         with translate_panics():
             yield

@@ -1,6 +1,7 @@
 """Open the files of a Qdrant Edge shard, and update its points.
 
-The shard has no HNSW graph, because exact search within one user is as fast and finds all matches of a filter.
+The shard has no HNSW graph, because exact search among the points of one user is as fast and finds all matches of a
+filter.
 
 The optimizer of the engine is never run. The optimizer would store the points of a user next to each other. A search in
 100,000 points of one user would take 16 ms instead of 28 ms, with half of the anonymous memory. However, a typical

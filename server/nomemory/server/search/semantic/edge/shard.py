@@ -93,7 +93,7 @@ class Shard:
             self._delete_records(records)
 
     def remove_versions(self, user_id: str, sequences: Sequence[int]) -> bool:
-        """Delete a page of the points of versions of a user's messages.
+        """Delete a page of the points that belong to versions of a user's messages.
 
         Return whether there may be more points to delete.
         """
