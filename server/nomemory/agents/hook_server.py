@@ -114,7 +114,7 @@ class HookServer:
         return "\n".join(filter(None, await asyncio.gather(*searches)))
 
     async def _search_rules(self, event: HookEvent) -> str:
-        """Return the rules for a session. If the search fails, it is repeated with the next prompt."""
+        """Return the rules of the session's project. If the search fails, it is repeated with the next prompt."""
         self._sessions_without_rules.add(event.session)
         rules = await self._memory.search_rules(event)
         if rules is not None:

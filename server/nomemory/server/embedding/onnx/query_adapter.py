@@ -17,7 +17,7 @@ class LowRankAdapter:
 
     Args:
         path: an archive with two float16 matrices for each changed weight matrix: `NAME.up` of shape (outputs, rank)
-            and `NAME.down` of shape (rank, inputs). Their product is added to the weight matrix.
+            and `NAME.down` of shape (rank, inputs). The product of the two matrices is added to the weight matrix.
     """
 
     def __init__(self, path: Path) -> None:

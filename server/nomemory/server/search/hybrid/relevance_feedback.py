@@ -77,8 +77,8 @@ def compute_feedback_scores(
 ) -> Floats:
     """Return, for each message, the maximum over the feedback messages of weight times IDF-weighted cosine.
 
-    `occurrences` contains the occurrences of the feedback terms. The indexes of frequent terms may be missing. `total`
-    is the number of messages of the user.
+    `occurrences` contains the occurrences of the feedback terms. The message indexes of frequent terms may be missing.
+    `total` is the number of messages of the user.
     """
     if not feedback:
         return np.zeros(len(timeline))

@@ -93,7 +93,10 @@ class HybridQuery:
 
 @dataclass(frozen=True, slots=True)
 class HybridResult:
-    """The best messages, best first, with their sufficiency and relations. The fields match HybridSearchResponse."""
+    """The best messages, best first, with their sufficiency and relations.
+
+    The fields correspond to those of `HybridSearchResponse`.
+    """
 
     items: list[HybridHit]
     truncated: bool

@@ -154,10 +154,7 @@ def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], 
 
 
 def names_single_speaker(persons: Collection[int], speaker_count: int) -> bool:
-    """Return whether the question names exactly one of several authors.
-
-    The person feature applies only to such questions.
-    """
+    """Return whether the question names exactly one of several authors, as the person feature requires."""
     return len(persons) == 1 and speaker_count > 1
 
 

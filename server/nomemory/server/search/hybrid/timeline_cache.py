@@ -33,7 +33,7 @@ class TimelineCache:
     and messages expire in a fixed order.
 
     Args:
-        max_bytes: the maximum estimated memory. Messages that exceed it are not cached.
+        max_bytes: the maximum estimated memory. Messages that exceed the maximum are not cached.
     """
 
     def __init__(self, max_bytes: int) -> None:

@@ -153,7 +153,8 @@ class LexicalIndex(Protocol):
         """Make the latest commit visible to searches. If there is no new commit, `refresh` does nothing.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE: the commit cannot be read. Searches then continue to use the previous commit.
+            Fault: INDEX_UNAVAILABLE: the commit cannot be read. After this fault, searches continue to use the previous
+                commit.
         """
 
     async def close(self) -> None:

@@ -33,7 +33,7 @@ def rank_messages(points: Sequence[VectorHit], window: int, filters: Filter, lim
             more.
         window: the number of points that were requested from the engine.
         filters: the filter of the search, whose exact time bounds are applied here.
-        limit: the number of messages. Messages that tie with the last one are returned in addition.
+        limit: the number of messages to return. Messages that tie with the last one are returned in addition.
     """
     points = _clamp_scores(points)
     if len(points) < window:

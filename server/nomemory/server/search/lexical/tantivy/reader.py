@@ -234,8 +234,8 @@ class TantivyLexicalIndex:
         """Update the snapshot to the latest commit. If there is no new commit, `refresh` costs one `stat` call.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE: the latest commit cannot be read. Searches then continue to use the previous
-                snapshot.
+            Fault: INDEX_UNAVAILABLE: the latest commit cannot be read. After this fault, searches continue to use the
+                previous snapshot.
         """
         with _translate_errors():
             self._load_latest_commit()

@@ -82,7 +82,7 @@ def reload_index(index: tantivy.Index) -> None:
     """Update the snapshot of the index to the latest commit.
 
     Raises:
-        IndexUnusableError: the commit cannot be read. The index then keeps its previous snapshot.
+        IndexUnusableError: the commit cannot be read. After this error, the index keeps its previous snapshot.
     """
     with _translate_read_errors():
         index.reload()

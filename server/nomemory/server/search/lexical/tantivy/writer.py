@@ -81,7 +81,7 @@ class TantivyLexicalWriter:
         """Commit all changes since the last commit, and a checkpoint with the applied sequence number.
 
         Raises:
-            IndexUnusableError: the previous commit cannot be read. The next writer then rebuilds the index.
+            IndexUnusableError: the previous commit cannot be read. The next writer rebuilds the index.
         """
         open_index(self._directory)  # a commit onto damaged files would abort the process
         self._writer.delete_documents_by_term("kind", CHECKPOINT)
