@@ -26,7 +26,7 @@ def delete_messages(
 ) -> None:
     """Delete messages by id or by filter.
 
-    Takes up to 1,000 ids, or at least one filter. Use `nomemory erase` to delete all data of a user.
+    The command takes up to 1,000 ids, or at least one filter. Use `nomemory erase` to delete all data of a user.
     """
     _check_selection(message_ids, filters)
     selection = pluralize(len(message_ids), "message") if message_ids else "all messages that match these filters"
