@@ -28,8 +28,8 @@ _CHAR_BYTES: Final = 4
 def max_highlight_bytes(snippet_chars: int | None) -> ExtraBytes:
     """Return a function that computes the maximum encoded size of a message's highlight, in bytes.
 
-    The function depends only on the size of the message, so that a page can be limited in size before highlighting. The
-    maximum is 0 if `snippet_chars` is None.
+    The maximum depends only on the size of the message, so the size of a page can be limited before its messages are
+    highlighted. The maximum is 0 if `snippet_chars` is None.
     """
     if snippet_chars is None:
         return no_extra_bytes

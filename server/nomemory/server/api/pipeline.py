@@ -58,7 +58,7 @@ class Pipeline:
 
     Args:
         access: authenticates callers and authorizes calls.
-        default_timeout_s: the timeout of calls if the client sets no timeout, in seconds.
+        default_timeout_s: the timeout, in seconds, of calls without a client timeout.
         limits: the process-wide limits.
         reads: the admission of expensive reads; None disables admission control.
         hooks: functions of the host program that run before each handler.

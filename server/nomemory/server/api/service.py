@@ -31,7 +31,7 @@ class ServedMethod:
         required: the scopes that the caller needs.
         handler: the handler, unary or streaming as declared in the `.proto` file.
         is_bulk: whether calls without a client timeout get the long timeout of imports and exports.
-        min_deadline_s: the minimum timeout of calls without a client timeout, in seconds.
+        min_deadline_s: the minimum timeout, in seconds, of calls without a client timeout.
     """
 
     required: RequiredScopes

@@ -27,7 +27,7 @@ class ExtensionPoint(Generic[Extension]):
     built_in: tuple[str, ...]
 
     def load(self, name: str) -> Extension:
-        """Import only the extension that is registered under a name.
+        """Import and return the extension that is registered under a name, without importing other extensions.
 
         Raises:
             ExtensionError: no package has registered the name, several packages have, or the import fails.

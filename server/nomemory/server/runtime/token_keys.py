@@ -35,7 +35,7 @@ class FileTokenCipher(TokenCipher):
         self._file = WatchedFile(path, _parse_keys)
 
     def ciphers(self) -> Ciphers:
-        """Return the ciphers of the current keys, after one system call that detects whether the file has changed."""
+        """Return the ciphers of the current keys; one system call detects changes of the file."""
         with suppress(UnusableFileError):  # WatchedFile logs the error
             self._ciphers = self._file.load()
         return self._ciphers

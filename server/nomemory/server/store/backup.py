@@ -124,7 +124,9 @@ def restore_backup(
     register: Path | None = None,
     ignores_existing_register: bool = False,
 ) -> RestoredBackup:
-    """Verify a backup and install its message log as a new epoch. The indexes are rebuilt at the next start.
+    """Verify a backup and install its message log as a new epoch.
+
+    The indexes are rebuilt at the next start of the server.
 
     The erasures of an existing message log and of a register file are applied to the log before it is installed.
 
@@ -165,7 +167,7 @@ def _install_log(
         with closing(open_writable_log(new)) as connection:
             applied = apply_registers(connection, registers(connection))
             log = read_position(connection)
-        for suffix in _SIDE_FILES:  # side files of the old log would corrupt the new one
+        for suffix in _SIDE_FILES:  # the write-ahead log of the replaced file would corrupt the restored one
             directory.log_file.with_name(directory.log_file.name + suffix).unlink(missing_ok=True)
         new.rename(directory.log_file)
         rollback.pop_all()

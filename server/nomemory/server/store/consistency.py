@@ -106,7 +106,7 @@ def _read_followers(directory: DataDirectory, log: LogPosition | None) -> Iterat
 def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]) -> LogPosition:
     """Start a new epoch with `begin_epoch`, and record the new position of the message log in the data directory.
 
-    The indexes are rebuilt at the next start.
+    The indexes are rebuilt at the next start of the server.
 
     Raises:
         DataDirectoryBusyError: a server uses the directory.

@@ -54,7 +54,7 @@ class FeedPosition:
         )
 
     def compute_covered_sequence(self, end: FeedPosition) -> int:
-        """Return the largest sequence number up to which this position covers all changes; the log ends at `end`."""
+        """Return the largest sequence number up to which this position covers all changes of a feed ending at `end`."""
         behind = [ours for ours, theirs in self._pair_buckets(end) if ours < theirs]
         return min(behind, default=max(self.latest, end.latest))
 

@@ -42,7 +42,7 @@ class WriteReceipt:
 
 @dataclass(frozen=True, slots=True)
 class DeletionReceipt:
-    """The result of deleting messages. `missing` has the requested ids that do not exist."""
+    """The result of deleting messages. `missing` contains the requested ids that do not exist."""
 
     deleted: int
     missing: tuple[str, ...]

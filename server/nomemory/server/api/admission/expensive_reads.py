@@ -1,4 +1,4 @@
-"""Classification of expensive reads. Admission control and slots apply only to expensive reads."""
+"""Classification of expensive reads. Only expensive reads pass admission control and need a slot."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _EXPENSIVE: Final = frozenset(
 def is_expensive(method: str, request: ProtoMessage) -> bool:
     """Return whether a call is an expensive read.
 
-    A ListMessages call is expensive if its filter has conditions that no index covers. The function also accepts an
-    invalid request.
+    A ListMessages call is expensive if its filter has conditions that no index covers. The function also accepts a
+    request that has not been validated.
     """
     if isinstance(request, pb.ListMessagesRequest):
         unindexed = request.filter.role or request.filter.metadata or request.filter.exclude_conversation_ids

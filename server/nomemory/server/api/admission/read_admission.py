@@ -45,7 +45,7 @@ class ReadAdmission:
     (docs/performance.md).
 
     Args:
-        slots: the slots that reads hold while they run.
+        slots: limits the number of reads that run at the same time.
         user_max: the maximum number of reads in flight per user.
         caller_max: the maximum number of reads in flight per caller, such as an API key.
     """

@@ -67,7 +67,7 @@ class MethodAdapter:
         """Provide the incoming call of a gRPC context.
 
         The context manager sends the request id as trailing metadata. A fault that is raised in the context ends the
-        gRPC call with its status.
+        gRPC call with the status of the fault.
         """
         metadata = tuple(context.invocation_metadata() or ())
         request_id, timeout_s = request_id_of(metadata), context.time_remaining()

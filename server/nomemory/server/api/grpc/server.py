@@ -37,7 +37,7 @@ class GrpcServer:
     """Serves API calls over gRPC.
 
     Args:
-        interceptors: the interceptors of the program that embeds the server, which run before the pipeline.
+        interceptors: the interceptors of the host program, which run before the pipeline.
     """
 
     def __init__(

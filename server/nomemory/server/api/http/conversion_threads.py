@@ -21,7 +21,7 @@ class ConversionThreads:
         self._threads = ThreadPoolExecutor(_THREADS, "json")
 
     async def run(self, size_bytes: int, convert: Callable[[], _Result]) -> _Result:
-        """Run the conversion of a message of `size_bytes` and return its result."""
+        """Run the conversion of a message that has `size_bytes` bytes, and return the result."""
         if size_bytes <= _LARGE_BYTES:
             return convert()
         return await asyncio.get_running_loop().run_in_executor(self._threads, convert)

@@ -64,7 +64,7 @@ def build_error_reply(status: status_pb2.Status, http_status: int | None = None)
         elif isinstance(detail, error_details_pb2.ErrorInfo) and detail.reason == _TOO_LARGE:
             code = _TOO_LARGE_STATUS
         elif isinstance(detail, error_details_pb2.ErrorInfo) and detail.reason == _MALFORMED:
-            headers["connection"] = "close"  # the following bytes may belong to this request
+            headers["connection"] = "close"  # the following bytes may be part of this malformed request
     return JsonReply(encode_error(status), code, headers)
 
 

@@ -63,7 +63,7 @@ class SchemaCollector:
         return {"$ref": f"#/components/schemas/{message.name}"}
 
     def field_schema(self, field: FieldDescriptor, *, is_described: bool = True) -> Json:
-        """Return the schema of a message field, with its comment if `is_described`."""
+        """Return the schema of a message field, with the comment of the field if `is_described` is true."""
         comment = description_schema(field.full_name) if is_described else {}
         if is_map(field):
             values = self.field_schema(map_value(field), is_described=False)

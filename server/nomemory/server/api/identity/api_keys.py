@@ -43,7 +43,7 @@ class ApiKey:
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
     def matches(self, digest: str) -> bool:
-        """Return whether the digest of the key's secret equals `digest`, in constant time."""
+        """Compare the digest of the key's secret with `digest` in constant time."""
         return hmac.compare_digest(self.digest(), digest)
 
 

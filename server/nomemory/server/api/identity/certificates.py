@@ -24,7 +24,7 @@ from nomemory.server.faults import Fault
 
 
 class CertificateEntry(CallerRecord):
-    """The caller for a certificate name of the form `dns:…`, `uri:…`, `email:…` or `cn:…`."""
+    """The mapping of a certificate name, such as `dns:…`, `uri:…`, `email:…` or `cn:…`, to a caller."""
 
     certificate: Annotated[str, Field(pattern=r"^(dns|uri|email|cn):[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$")]
 

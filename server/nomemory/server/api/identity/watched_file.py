@@ -34,7 +34,7 @@ class WatchedFile(Generic[_Content]):
         self._loaded: _Content | UnusableFileError = UnusableFileError(f"{path} has not been read")
 
     def load(self) -> _Content:
-        """Return the current content of the file, after one system call that detects changes.
+        """Return the current content of the file; one system call detects changes.
 
         Raises:
             UnusableFileError: the file cannot be read or is malformed.

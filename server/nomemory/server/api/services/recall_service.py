@@ -57,7 +57,7 @@ class RecallService:
     Attributes:
         budget: the server's limits on a recall.
         spaces: the vector indexes of this server; None if another server runs the searches.
-        meters: the counters of completed recalls.
+        meters: counts the completed recalls.
     """
 
     run_recall: RecallFunction
@@ -170,12 +170,12 @@ def _fit_to_deadline(budget: Budget, remaining_s: float) -> Budget:
 
 
 def _time_until_reply_s(remaining_s: float) -> float:
-    """Return the remaining time minus the time reserved for sending the response, in seconds."""
+    """Return the remaining time in seconds, minus the time reserved for sending the response."""
     return max(_MIN_TIMEOUT_S, remaining_s - min(_REPLY_RESERVE_MAX_S, remaining_s * _REPLY_RESERVE_SHARE))
 
 
 def _max_duration_s(budget: Budget) -> float:
-    """Return the maximum duration of a recall with a chat model, in seconds; 0 without a chat model."""
+    """Return the maximum duration, in seconds, of a recall with a chat model; 0 without a chat model."""
     if not budget.read_messages:
         return 0.0
     return budget.deadline_s + budget.iterations * budget.model_s + 2 * _REPLY_RESERVE_MAX_S

@@ -1,4 +1,4 @@
-"""The lag of an index, which is the age of the oldest change that is not indexed, in seconds."""
+"""The lag of an index: the age, in seconds, of the oldest change that is not indexed."""
 
 from __future__ import annotations
 

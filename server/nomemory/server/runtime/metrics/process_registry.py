@@ -27,7 +27,7 @@ class ProcessRecord:
         self._cpu_s = 0.0
 
     def record_cpu_time(self, process_id: int, cpu_s: float) -> None:
-        """Record the CPU time that the running process has used so far, in seconds."""
+        """Record the CPU time, in seconds, that the running process has used so far."""
         if process_id == self.process_id:
             self._cpu_s = max(self._cpu_s, cpu_s)
 

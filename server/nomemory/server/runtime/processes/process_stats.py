@@ -29,7 +29,7 @@ class ProcessStats:
     private_bytes: int
 
     def has_worked_since(self, before: ProcessStats | None) -> bool:
-        """Return whether the process is running, or has used CPU time since an earlier snapshot."""
+        """Return whether the process is running or waiting for a disk, or has used CPU time since `before`."""
         return self.state in _WORKING_STATES or (before is not None and self.cpu_s > before.cpu_s)
 
 

@@ -34,10 +34,10 @@ class WatchPolicy:
         faults: receives the faults of the processes.
         registry: records the starts and exits of the processes.
         heartbeat_s: the heartbeat interval, in seconds.
-        idle_timeout_s: the time after which the watchdog kills a process that misses heartbeats and uses no CPU, in
-            seconds.
-        busy_timeout_s: the time after which the watchdog kills a process that misses heartbeats and uses the CPU, in
-            seconds.
+        idle_timeout_s: the time, in seconds, after which the watchdog kills a process that misses heartbeats and uses
+            no CPU.
+        busy_timeout_s: the time, in seconds, after which the watchdog kills a process that misses heartbeats but uses
+            the CPU.
     """
 
     memory_max_bytes: int = 4 << 30

@@ -62,7 +62,7 @@ class Settings(BaseModel):
         return cls._validate_groups(values | {_variable_of(name): value for name, value in overrides.items()})
 
     def copy_with_changes(self, **changes: object) -> Self:
-        """Return a copy with changed values, which are named like the overrides of `from_environment`.
+        """Return a copy with changed values, whose names have the form of the overrides of `from_environment`.
 
         Raises:
             ValidationError: a value is invalid.

@@ -55,7 +55,7 @@ class SqliteStore:
             retention=self._retention,
         )
         erasable = SqliteLogErasure(writer, self._path, self._settings.erasure.max_vacuum_bytes)
-        stack.callback(erasable.close)  # after every connection to the file
+        stack.callback(erasable.close)  # runs after all connections to the file are closed
         stack.enter_context(closing(writer))
         return writer, erasable
 

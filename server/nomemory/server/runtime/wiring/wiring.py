@@ -62,7 +62,7 @@ async def build_components(
     supervisor.supervise(stack, "expiry-sweeper", sweeper.run, sweeper.stop)
     threads = ReadThreads(_READ_THREADS)
     log = store.open_reader(damage_registry, stack, threads)
-    stack.push_async_callback(threads.close)  # before the log: running threads read it
+    stack.push_async_callback(threads.close)  # closed before the message log, which the threads read
     inspector = store.create_inspector(damage_registry)
     if inspector is not None:
         supervisor.supervise(stack, "log-inspector", inspector.run, inspector.stop)

@@ -42,7 +42,7 @@ _USERS_MAX: Final = 1_000
 
 
 class PostgresTransaction:
-    """A transaction on the log: call `begin`, then one of the methods for jobs, then `commit`.
+    """A transaction on the message log: call `begin`, then one of the methods for jobs, then `commit`.
 
     Expired messages are treated as missing and are removed. All coroutine methods can raise the errors of the database,
     and SequenceBehindError, after which the server must be restarted.

@@ -30,7 +30,7 @@ _ATTEMPTS_MAX: Final = 10
 
 
 class PartitionCommitter:
-    """Commits the queued jobs of one partition in order. An instance belongs to one event loop.
+    """Commits the queued jobs of one partition of the write queue in order. An instance belongs to one event loop.
 
     Args:
         take: removes up to the given number of jobs from the partition's queue and returns them.

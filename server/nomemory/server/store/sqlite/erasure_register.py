@@ -1,4 +1,4 @@
-"""The register of erasures in a SQLite log: the tables `erasures` and `epochs`."""
+"""The register of erasures in a SQLite message log: the tables `erasures` and `epochs`."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _load_existing_register(log: Path, log_id: str, *, is_required: bool) -> Ite
             belongs, since_us = read_identity(connection).log_id == log_id, read_epochs(connection)[0].began_us
             for _ in read_erasures(connection):  # detects damage
                 pass
-    except (RegisterError, LogMigratedError):  # no log or register; a register of another database
+    except (RegisterError, LogMigratedError):  # no message log, no register, or a migrated message log
         return
     except (sqlite3.Error, LogUnusableError, LogVersionError) as error:
         if is_required:
