@@ -56,7 +56,7 @@ def search_lexical(
 ) -> None:
     """Search for words and exact phrases, best match first.
 
-    QUERY supports words, "phrases", AND, OR, NOT, - and parentheses. Quote it for the shell:
+    QUERY supports words, "phrases", AND, OR, NOT, - and parentheses. Quote QUERY for the shell:
 
         nomemory search '"不吃辣" AND 火锅' --user ann
     """

@@ -98,7 +98,7 @@ class ImportDefaults:
     """Options of `nomemory import` for values that a file may lack.
 
     Attributes:
-        user: the user id for all messages, which overrides the user ids in the file; empty: the user ids in the file
+        user: the user id for all messages, which overrides the user ids in the file; if empty, the user ids in the file
             are used.
         start: the time for the first message that has no time.
         step: the time between messages that have no time.

@@ -63,8 +63,9 @@ def serve_mcp(
 ) -> None:
     """Serve the memory of a user as tools of the Model Context Protocol.
 
-    Over standard input and output, every call is for --user and uses the credentials of this command. Over HTTP, each
-    request has its own credentials (`authorization`, and `x-user-id` for services), which are forwarded to the server.
+    Over standard input and output, every call acts for the user given with --user, and uses the credentials of this
+    command. Over HTTP, each request has its own credentials (`authorization`, and `x-user-id` for services), which are
+    forwarded to the server.
     """
     if http is None:
         if http_cert or http_key:
