@@ -38,7 +38,8 @@ def migrate_log(*, data_dir: Path, database_url: str | None) -> None:
     server starts on the data directory without NOMEMORY_DATABASE_URL; log.db keeps its messages until you delete it.
 
     The message log keeps its sequence numbers and ids. With the same server.key, cursors and write tokens stay valid,
-    and nothing is embedded again. To return to SQLite, export the messages and import them into a new data directory.
+    and nothing is embedded again. To return to SQLite, export the messages and import them into a server with a new
+    data directory.
     """
     settings = load_settings()
     url = database_url or (settings.server.database_url.get_secret_value() if settings.server.database_url else "")

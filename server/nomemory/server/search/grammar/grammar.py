@@ -94,7 +94,7 @@ def _select_frequent_terms(text: str, limit: int) -> list[Node]:
 
 
 def _rank_question(text: str, tokens: Sequence[QueryToken], query: Query) -> Query:
-    """If a query has no operators, weight its terms as those of a question; otherwise return it unchanged."""
+    """Weight the terms of a query without operators like those of a question; return other queries unchanged."""
     if any(token.kind in _OPERATORS for token in tokens):
         return query
     phrases = [phrase_leaf(token.text) for token in tokens if token.kind is QueryTokenKind.PHRASE]
