@@ -82,7 +82,8 @@ def restore_backup(
     when it starts.
 
     A backup that is older than an erasure contains the erased data. The command deletes this data again if the existing
-    message log or the file given with --erasures lists the erasure. It reports the period that no register covers.
+    message log or the file given with --erasures lists the erasure. The command also reports the period that no
+    register covers.
     """
     settings = load_settings(data=data)
     if settings.server.database_url is not None:

@@ -23,8 +23,8 @@ class IdentitySettings(SettingsGroup):
     )
     jwt_jwks: NonEmpty[str] | None = Field(
         None,
-        description="File path or https URL of the JSON Web Key Set that verifies JWTs. Use it instead of a "
-        "shared secret.",
+        description="File path or https URL of the JSON Web Key Set that verifies JWTs. Use a key set "
+        "instead of a shared secret.",
     )
     jwt_algorithms: str = Field(
         "",

@@ -62,7 +62,7 @@ class TracingSettings(SettingsGroup):
     content: bool = Field(
         default=False,
         description="Whether spans contain questions, messages, prompts, answers and user ids. Everyone with "
-        "access to the collector can then read them.",
+        "access to the collector can then read this content.",
     )
     service_name: str = Field("nomemory", description="Value of `service.name` in traces.")
     max_queue_size: int = Field(

@@ -18,7 +18,7 @@ class RecallSettings(SettingsGroup):
 
     skill_dirs: str = Field(
         "",
-        description="Directories with recall skills, separated by `:`. They are searched before the built-in skills.",
+        description="Directories with recall skills, separated by `:`, which take precedence over the built-in skills.",
     )
     default_skill: str = Field("nomemory-recall-default", description="Skill of requests that do not name one.")
     planner: str = Field(
@@ -53,13 +53,15 @@ class RecallSettings(SettingsGroup):
         0.2,
         ge=0,
         le=1,
-        description="Minimum estimated probability for the verdict `POSSIBLE`. Below it, the verdict is `INSUFFICIENT` "
-        "and the view is empty. Limited to NOMEMORY_RECALL_SUFFICIENCY_THRESHOLD. Applies only without a chat model.",
+        description="Minimum estimated probability for the verdict `POSSIBLE`. Below this value, the verdict is "
+        "`INSUFFICIENT` and the view is empty. Limited to NOMEMORY_RECALL_SUFFICIENCY_THRESHOLD. Applies only without "
+        "a chat model.",
     )
     upstream: str = Field("", description="HOST:PORT of the QueryService that `serve --recall-only` reads from.")
     upstream_tls: bool = Field(
         default=False,
-        description="Whether to connect to the upstream QueryService over TLS. Required if it is on another machine.",
+        description="Whether to connect to the upstream QueryService over TLS. Required if the service is on another "
+        "machine.",
     )
     upstream_tls_ca: NonEmpty[Path] | None = Field(
         None,

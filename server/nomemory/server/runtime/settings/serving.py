@@ -16,7 +16,7 @@ class ServerSettings(SettingsGroup):
     heading: ClassVar[str] = "Server"
 
     data: Path = Field(
-        Path("./data"), description="Data directory. It contains the message log, the indexes and the token key."
+        Path("./data"), description="Data directory, which contains the message log, the indexes and the token key."
     )
     database_url: SecretStr | None = Field(
         None,
@@ -109,7 +109,7 @@ class ProcessSettings(SettingsGroup):
         4 << 30,
         ge=0,
         description="Memory limit of an indexer, vector index or embedder process, in bytes, without file-backed "
-        "pages. It also limits the size of a file of the vector index. A process above the limit is "
+        "pages. The limit also applies to the size of a file of the vector index. A process above the limit is "
         "replaced. 0 disables the limit.",
     )
 
