@@ -150,7 +150,7 @@ class LocalEmbedder:
         raise await self._classify_failure(position, f"the model process crashed on the text {_CRASHES_MAX} times")
 
     async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
-        """Embed a probe text, and return the error of a failed call.
+        """Embed a probe text, and return the error to raise for a failed call.
 
         If the model can embed the probe text, the error is a TextRefusedError, and otherwise a fault of the model.
         """

@@ -81,7 +81,7 @@ def _parse_vector(embedding: object) -> Vector:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the delay in seconds that a Retry-After header sets, as a number or as a date."""
+    """Return the delay in seconds that a Retry-After header specifies. The header contains a number or a date."""
     value = headers.get("retry-after", "")
     try:
         seconds = float(value) if value.isdigit() else parsedate_to_datetime(value).timestamp() - time.time()
@@ -174,7 +174,7 @@ class OpenAICompatibleEmbedder:
             raise await self._classify_failure(position, f"the model returned an unusable vector: it {error}") from None
 
     async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
-        """Embed a probe text, and return the error of a failed request.
+        """Embed a probe text, and return the error to raise for a failed request.
 
         If the endpoint can embed the probe text, the error is a TextRefusedError, and otherwise a fault of the
         endpoint.

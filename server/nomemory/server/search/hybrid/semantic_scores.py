@@ -59,7 +59,7 @@ def compute_semantic_scores(
     only part of the user's messages, the minimum cosine is estimated.
 
     `nearest` contains the hits in the whole time range, and the hits in periods, which may have lower scores. `total`
-    is the number of messages of the user. `is_complete` is True if the search returned all of them.
+    is the number of messages of the user. `is_complete` is True if the search returned all messages of the user.
 
     Returns:
         The scores; None if no hit in the whole time range is a candidate message.

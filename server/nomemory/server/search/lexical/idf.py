@@ -24,9 +24,9 @@ def query_weights(
 ) -> tuple[float, ...]:
     """Return the weights of a query's leaves, then of its speaker boosts.
 
-    `messages` is the number of messages of the user, and `frequencies` has the document frequency of each leaf within
-    the user. `has_speaker` yields, for each speaker boost, whether it applies to any message. Only the first boost that
-    applies has a weight, and later items of `has_speaker` are not evaluated.
+    `messages` is the number of messages of the user, and `frequencies` has the document frequency of each leaf among
+    these messages. `has_speaker` yields, for each speaker boost, whether it applies to any message. Only the first
+    boost that applies has a weight, and later items of `has_speaker` are not evaluated.
     """
     if not query.leaves:
         return ()

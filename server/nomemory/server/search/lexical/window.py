@@ -33,8 +33,8 @@ class RankingWindow(NamedTuple):
 def exceeds_window(query: Query, frequencies: Sequence[int], messages: int) -> bool:
     """Return whether the estimated number of matches exceeds the window.
 
-    `frequencies` has the document frequency of each leaf within the user. `messages` is the number of messages of the
-    user.
+    `frequencies` has the document frequency of each leaf among the user's messages. `messages` is the number of
+    messages of the user.
     """
     if query.has_uniform_score or messages <= WINDOW:
         return False
