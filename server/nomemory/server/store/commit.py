@@ -139,8 +139,8 @@ class CommitPlan:
         """Plan to store a batch of messages.
 
         Raises:
-            Fault: MESSAGE_CONFLICT, an id exists with other content or the request id was used for another batch. In
-                both cases, no message of the batch is stored.
+            Fault: MESSAGE_CONFLICT, an id exists with different content or the request id was used for another batch.
+                After a fault, no message of the batch is stored.
         """
         messages, new_requests = self._assign_ids(messages, request_id)
         batch = self._plan_batch(messages, on_conflict)
@@ -169,7 +169,7 @@ class CommitPlan:
             self._add_to_count(user_id, -messages)
 
     def remove_versions_up_to(self, sequences: Mapping[Key, int]) -> int:
-        """Plan to remove messages whose version has at most the given sequence number; return their number."""
+        """Plan to remove messages whose version has at most the sequence number in `sequences`; return their number."""
         versions = {key: self._existing[key] for key in sequences if key in self._existing}
         affected = {key: version for key, version in versions.items() if version.sequence <= sequences[key]}
         self.remove_versions(affected)

@@ -61,7 +61,7 @@ class DamageRegistry:
         return self._file
 
     def list_damaged_messages(self, user_id: str | None = None, prefix: str = "") -> list[DamagedMessage]:
-        """Return the damaged messages of one user, or of all users with an id prefix, ordered by sequence number."""
+        """Return the damaged messages of a user, or of all users whose ids begin with `prefix`, by sequence number."""
         matching = [m for m in self._messages if (m.user_id == user_id if user_id else m.user_id.startswith(prefix))]
         return sorted(matching, key=lambda message: message.sequence)
 

@@ -1,8 +1,8 @@
 """Erase deleted, replaced and expired messages from the files of the message log and the indexes.
 
-The table of removals in the message log lists the messages to erase. A removal is deleted only after every index has
-erased its message, so an interrupted erasure is repeated. While an index cannot erase its copies, the messages are
-erased from the other files only; the removals stay in the message log, and the erasure is retried.
+The table `removals` of the message log lists the messages to erase. A removal record is deleted only after every index
+has erased its message, so an interrupted erasure is repeated. While an index cannot erase its copies, the messages are
+erased from the other files only; the removal records stay in the message log, and the erasure is retried.
 """
 
 from __future__ import annotations

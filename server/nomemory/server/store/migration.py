@@ -219,7 +219,7 @@ class _Migration:
         return digest
 
     async def _copy_state(self, log: LogPosition) -> None:
-        """Copy the state of the message log, and register this server as a follower, so that removals are kept."""
+        """Copy the state of the message log, and register this server as a follower, which keeps removal records."""
         last_id = encode_id_number(read_bucket_state(self.source).last_id)
         await self.target.execute("UPDATE log_state SET log_id = $1, epoch = $2", *log.identity)
         await self.target.execute("UPDATE buckets SET sequence = $1, last_id = $2", log.sequence, last_id)

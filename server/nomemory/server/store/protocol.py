@@ -85,7 +85,7 @@ class LogReader(Protocol):
     async def read_first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
     ) -> EncodedFirstPage:
-        """Return the first page like `read_encoded_page`, with the sequence number that pins the following pages."""
+        """Return the first page like `read_encoded_page`, with the snapshot sequence number of the following pages."""
 
     async def count_messages(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages that match a filter."""
@@ -158,9 +158,9 @@ class ErasableLog(Protocol):
         """Return the last pending removal, and whether at least `many` removals are pending; None if there is none."""
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
-        """Delete up to `limit` removals up to a position, and users without messages.
+        """Delete up to `limit` removal records up to a position, and users without messages.
 
-        Return whether more removals up to that position remain.
+        Return whether more removal records up to that position remain.
         """
 
     async def release_free_pages(self, limit: int) -> bool:

@@ -103,7 +103,7 @@ class EncodedFirstPage:
     """The first page of a listing, with encoded ChatMessages.
 
     Attributes:
-        pinned: the sequence number that pins the following pages; later changes do not affect them.
+        pinned: the snapshot sequence number of the following pages, which do not contain later changes.
     """
 
     pinned: int

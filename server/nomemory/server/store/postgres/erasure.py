@@ -1,4 +1,4 @@
-"""Delete removals that the indexes of all servers have applied, and vacuum the tables.
+"""Delete removal records that the indexes of all servers have applied, and vacuum the tables.
 
 The server cannot overwrite deleted rows in the free space, the write-ahead log and the copies of the database.
 """
@@ -64,7 +64,8 @@ class PostgresLogErasure:
 
     Args:
         follower: the name of this server in the table `followers`.
-        is_lasting: whether this server has local indexes; removals are kept until every such server has erased them.
+        is_lasting: whether this server has local indexes; removal records are kept until every such server has erased
+            the messages.
     """
 
     def __init__(self, database: Database, follower: str, *, is_lasting: bool = True) -> None:
@@ -87,7 +88,8 @@ class PostgresLogErasure:
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
         """Record that this server has erased the removed messages up to a position.
 
-        Up to `limit` removals of one bucket that all servers have erased are deleted, as are users without messages.
+        The method also deletes users without messages, and up to `limit` removal records of one bucket whose messages
+        all servers have erased.
         """
         with translate_errors("written"):
             async with self._pool.connection() as connection, connection.transaction():

@@ -1,6 +1,6 @@
 """The servers whose indexes follow a PostgreSQL message log.
 
-A removal is kept until all servers have erased the message.
+A removal record is kept until all servers have erased the message.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def load_follower_name(path: Path) -> str:
 async def register_follower(
     database: Database, name: str, record: Checkpoint | None, *, is_lasting: bool = True
 ) -> None:
-    """Register this server in the table `followers`, so that removals are kept until its indexes have applied them.
+    """Register this server in the table `followers`, which keeps removal records until its indexes have applied them.
 
     `record` is the checkpoint in the data directory. `is_lasting` is false for a server without local indexes, which
     can register again at any time.

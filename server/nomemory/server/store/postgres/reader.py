@@ -161,7 +161,7 @@ class PostgresLogReader:
     async def read_first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
     ) -> EncodedFirstPage:
-        """Return the first page, and the sequence number that pins the following pages, from one snapshot."""
+        """Return the first page, and the snapshot sequence number of the following pages."""
         clauses, order = _build_page_clauses(user_id, message_filter, None, limit, oldest_first=oldest_first)
         return await self._rows.read_first_page(user_id, clauses, order)
 

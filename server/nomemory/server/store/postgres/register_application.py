@@ -68,7 +68,7 @@ async def apply_register(
     """Apply a register file to a database: delete the registered messages, and add the entries to the register.
 
     Messages that were written after their erasure are kept. Servers may be running. An interrupted call can be
-    repeated. `extract_tokens` returns the lexical columns of a message.
+    repeated. `extract_tokens` returns the columns of a message for the lexical index.
 
     Raises:
         RegisterError: the file is damaged or belongs to another message log; or the log has lost erasures, but has not

@@ -113,7 +113,7 @@ class PostgresRows:
         )
 
     async def read_first_page(self, user_id: str, where: Sequence[Clause], order: Clause) -> EncodedFirstPage:
-        """Return the first page of matching messages, pinned at the latest sequence number of the user."""
+        """Return the first page of matching messages, with the latest sequence number of the user as its snapshot."""
         rows = await self._read_rows(f"{_PIN}, {CHECKED}", user_id, where, order, compute_bucket(user_id), user_id)
         pinned = (rows[0][0] or 0) if rows else 0
         return EncodedFirstPage(
@@ -123,7 +123,7 @@ class PostgresRows:
     async def _read_rows(
         self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *column_values: Value
     ) -> list[Row]:
-        """Return columns of the matching messages, followed by the id of the retracting message or None."""
+        """Return `columns` of the matching messages, followed by the id of the retracting message or None."""
         unexpired = self._expiry.build_unexpired_clause()
         condition, values = join_clauses([*where, unexpired])
         retraction, retraction_values = self._expiry.build_retraction_expression(user_id, unexpired)

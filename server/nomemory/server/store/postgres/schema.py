@@ -7,7 +7,7 @@ The tables correspond to those in `sqlite/schema`, with these differences:
   (`token_columns`).
 - `log_state` has a single row, with the identity of the message log.
 - `followers` lists the servers whose indexes follow the message log, and the position up to which each has erased
-  removals. A removal is deleted when all followers have erased the message. For a server without local indexes,
+  removals. A removal record is deleted when all followers have erased the message. For a server without local indexes,
   `is_lasting` is false, and the row is deleted a day after `seen`, the time of its last update.
 - `buckets` has the latest sequence number and the latest generated id of each bucket. A writer locks the rows of the
   affected buckets in ascending order, then allocates sequence numbers from `log_sequence`, and holds the locks until

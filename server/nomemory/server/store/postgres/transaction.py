@@ -49,7 +49,7 @@ class PostgresTransaction:
 
     Args:
         connection: a connection that nothing else uses during the transaction.
-        extract_tokens: returns the lexical columns of a message.
+        extract_tokens: returns the columns of a message for the lexical index.
     """
 
     def __init__(self, connection: Connection, retention: RetentionPolicy, extract_tokens: ExtractTokens) -> None:

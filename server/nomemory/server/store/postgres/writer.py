@@ -35,7 +35,7 @@ class PartitionCommitter:
     Args:
         take: removes up to the given number of jobs from the partition's queue and returns them.
         announce: called after each commit that changed messages.
-        extract_tokens: returns the lexical columns of a message.
+        extract_tokens: returns the columns of a message for the lexical index.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class PostgresLogWriter(QueuedLogWriter):
         queue_max_bytes: maximum size of the queued messages; further jobs are rejected with OVERLOADED.
         announce: called after each commit that changed messages.
         connections: the number of connections, which is also the number of partitions of the queue.
-        extract_tokens: returns the lexical columns of a message.
+        extract_tokens: returns the columns of a message for the lexical index.
     """
 
     def __init__(

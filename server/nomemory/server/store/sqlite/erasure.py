@@ -53,7 +53,7 @@ class SqliteLogErasure:
         return await self._writer.run_between_commits(partial(_read_removals, many=many))
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
-        """Delete up to `limit` removals, and users without messages; return whether more removals remain."""
+        """Delete up to `limit` removal records, and users without messages; return whether more records remain."""
         return await self._writer.run_between_commits(partial(_delete_removals, until=until.latest, limit=limit))
 
     async def release_free_pages(self, limit: int) -> bool:

@@ -159,7 +159,7 @@ class SqliteLogReader:
     async def read_first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
     ) -> EncodedFirstPage:
-        """Return the first page, and the sequence number that pins the following pages."""
+        """Return the first page, and the snapshot sequence number of the following pages."""
         pinned = await self.read_user_sequence(user_id)
         messages = await self.read_encoded_page(
             user_id, message_filter, after=None, pinned=pinned, limit=limit, oldest_first=oldest_first

@@ -3,8 +3,8 @@
 - `messages` is clustered by `(user_id, ts, message_id)`, the order of all reads. `seq` numbers the changes of the whole
   message log and identifies one version of a message. `expire_us` is NULL for a message without an expiry time of its
   own. `crc` is the checksum of a version (`checksums`).
-- `removals` lists removed versions without their content, so that indexes can remove them. A removal is deleted when
-  all indexes have erased the message (`erasure`).
+- `removals` lists removed versions without their content, so that indexes can remove them. A removal record is deleted
+  when all indexes have erased the message (`erasure`).
 - `embeddings` has a separate index, because the rows are long. In older message logs, `embeddings` is clustered by its
   key, which is slower but otherwise equivalent.
 - `requests` maps the digest of a request id to the ids that were assigned to the messages of the request.
