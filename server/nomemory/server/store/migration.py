@@ -107,7 +107,7 @@ class MigrationOutcome:
 async def migrate_log(
     directory: DataDirectory, database: Database, report_progress: ReportProgress
 ) -> MigrationOutcome:
-    """Copy a directory's message log to an empty database, verify the copy, and mark the directory as migrated.
+    """Copy a data directory's message log to an empty database, verify the copy, and mark the directory as migrated.
 
     Raises:
         MigrationError, DataDirectoryBusyError, LogUnusableError, LogVersionError: the message log cannot be migrated.

@@ -78,8 +78,8 @@ class LogReader(Protocol):
     ) -> list[bytes]:
         """Return up to `limit` encoded ChatMessages with `sequence <= pinned` that follow the position `after`.
 
-        The newest message comes first unless `oldest_first` is set. An encoded page costs half as much as a page of
-        `LoggedMessage`s.
+        The newest message comes first unless `oldest_first` is set. Reading an encoded page takes half as long as
+        reading a page of `LoggedMessage`s.
         """
 
     async def read_first_encoded_page(

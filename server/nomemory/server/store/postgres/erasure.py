@@ -107,7 +107,7 @@ class PostgresLogErasure:
                 return await connection.fetchval(number_placeholders(_NEXT_BUCKET), erased_by_all) is not None
 
     async def _record_erased_position(self, connection: Connection, until: FeedPosition) -> FeedPosition:
-        """Record the position up to which this server has erased messages; return the minimum of all servers."""
+        """Record up to which position this server has erased messages; return the minimum position of all servers."""
         erased_by_all = until
         for name, wiped in await connection.fetch(_SELECT_WIPED):
             position = FeedPosition(tuple(wiped))
