@@ -1,7 +1,7 @@
 """Installation of NoMemory's hooks in the settings of a coding agent.
 
 The original file is saved in the local data directory. If the settings have not been changed since the installation,
-uninstalling restores the original file. If they have been changed, uninstalling removes only the hooks.
+uninstalling restores the original file. If the settings have been changed, uninstalling removes only the hooks.
 """
 
 from __future__ import annotations

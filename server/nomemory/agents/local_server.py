@@ -67,7 +67,7 @@ def ensure_running(home: LocalDataDir, use: ExitStack, idle_s: float = IDLE_S) -
 
     Args:
         home: the local data directory.
-        use: receives the usage lock, which keeps the server running until this stack is closed.
+        use: the exit stack that holds the usage lock; the server keeps running until the stack is closed.
         idle_s: the idle timeout of a newly started server.
 
     Raises:

@@ -74,7 +74,7 @@ def _describe_transport_error(error: NoMemoryError, target: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server address with credentials. Formatting it as a string returns the address."""
+    """A server address with credentials. Formatting a target as a string returns its address."""
 
     address: str
     identity: ClientCredentials = field(default_factory=ClientCredentials, repr=False)

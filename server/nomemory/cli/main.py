@@ -97,7 +97,7 @@ class RootGroup(_LazyGroup):
 def nomemory() -> None:
     """Store chat messages, search them, and answer questions with citations.
 
-    Start a server with `nomemory serve` and load messages with `nomemory import`. Read them with `list`, `search`,
+    Start a server with `nomemory serve` and load messages with `nomemory import`. Read messages with `list`, `search`,
     `semantic`, `hybrid` and `neighbors`, and ask questions with `recall`.
     """
 

@@ -204,7 +204,7 @@ def _to_datetime(message: _ChatLine, order: tuple[int, int, int]) -> datetime:
 def _is_app_text(text: str) -> bool:
     """Return whether WhatsApp itself generated a text.
 
-    Such a text begins with U+200E, is in angle brackets, or replaces a deleted message.
+    A generated text begins with U+200E, is in angle brackets, or replaces a deleted message.
     """
     bare = text.strip()
     is_marked = bare.startswith(_APP_TEXT_MARK) or (bare.startswith("<") and bare.endswith(">"))

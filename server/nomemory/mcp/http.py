@@ -76,8 +76,8 @@ async def running_application(
 
     Args:
         backend: makes the API calls of the tools.
-        on_loopback: whether the endpoint listens on a loopback address. If it does, Host and Origin headers are checked
-            to prevent DNS rebinding, because the server may require no credentials.
+        on_loopback: whether the endpoint listens on a loopback address. On a loopback address, Host and Origin headers
+            are checked to prevent DNS rebinding, because the server may require no credentials.
         forget: whether to offer the tool `forget`.
         resource: the OAuth metadata to publish; None publishes no metadata. The host of its URL is also accepted in
             Host headers, because a proxy may forward that host.

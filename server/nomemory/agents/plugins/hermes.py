@@ -1,7 +1,7 @@
 """Memory provider of Hermes Agent, which `nomemory agent install hermes` writes to Hermes's plugin directory.
 
-The provider runs in the Python environment of Hermes, so it imports only the standard library and Hermes. It passes
-each event to a program of NoMemory: the hook program for the local memory, or `nomemory agent send` if
+The provider runs in the Python environment of Hermes, so it imports only the standard library and Hermes. The provider
+passes each event to a program of NoMemory: the hook program for the local memory, or `nomemory agent send` if
 `NOMEMORY_TARGET` is set.
 """
 

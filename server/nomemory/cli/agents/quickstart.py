@@ -50,7 +50,7 @@ The local server runs in the background. Try next:
 def run_quickstart(*, stop: bool) -> None:
     """Demonstrate NoMemory on a local server: store a short conversation and ask two questions.
 
-    At the end, it prints the commands that connect an agent and stop the server.
+    At the end, the command shows how to connect an agent and how to stop the server.
     """
     local_data = LocalDataDir.for_current_user()
     if stop:

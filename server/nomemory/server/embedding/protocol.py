@@ -71,5 +71,8 @@ def embedder_unavailable_fault(message: str, cause: str, retry_after_s: float = 
 
 
 def may_be_caused_by_text(fault: Fault) -> bool:
-    """Return whether the texts of a call may have caused its fault. A rate limit, for example, depends on no text."""
+    """Return whether the texts of a call may have caused its fault.
+
+    A rate limit, for example, does not depend on the texts.
+    """
     return fault.metadata.get(_CAUSE) != RATE_LIMITED

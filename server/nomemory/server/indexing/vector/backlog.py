@@ -168,8 +168,8 @@ class Backlog(BacklogReader):
     A backlog file has one writer and any number of `BacklogReader`s. Methods may be called from any thread, but not
     concurrently. Do not use a backlog from an event loop, because commits may wait for the disk.
 
-    A power failure may lose the latest commits, and a damaged file is replaced by an empty one. After either failure,
-    the indexer indexes some messages again.
+    A power failure may lose the latest commits, and a damaged file is replaced by an empty one. After a power failure
+    or file damage, the indexer indexes some messages again.
     """
 
     def __init__(self, path: Path) -> None:

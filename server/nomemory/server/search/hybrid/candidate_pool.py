@@ -60,7 +60,7 @@ class CandidatePool:
 
     @property
     def searches_messages(self) -> bool:
-        """Whether terms are searched in the messages instead of the index, which is faster for few messages."""
+        """Whether terms are searched in the messages instead of the index, because that is faster for few messages."""
         return self.is_complete and self.timeline.is_short
 
     def find_occurrences(

@@ -75,7 +75,7 @@ def compute_feedback_scores(
     occurrences: Mapping[str, TermOccurrences],
     total: int,
 ) -> Floats:
-    """Return, for each message, the maximum over the feedback messages of weight times IDF-weighted cosine.
+    """Return, for each message, the maximum of weight times IDF-weighted cosine over the feedback messages.
 
     `occurrences` contains the occurrences of the feedback terms. The message indexes of frequent terms may be missing.
     `total` is the number of messages of the user.

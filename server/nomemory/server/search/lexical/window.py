@@ -2,7 +2,7 @@
 
 If more than about `WINDOW` messages match, half of the window consists of the messages with the rarest terms, as many
 terms as fit. The other half consists of the newest messages. The window is selected for the first page of a listing.
-Later pages use it as a condition on messages, and therefore rank the same messages.
+Later pages use the window as a condition on messages, and therefore rank the same messages.
 """
 
 from __future__ import annotations

@@ -49,7 +49,10 @@ def _create_edge_index(
 
 
 def _delete_previous_layout(collection: Collection) -> None:
-    """Delete index files with the layout of an earlier release. The index is then rebuilt from the message log."""
+    """Delete index files with the layout of an earlier release.
+
+    After the deletion, the server rebuilds the index from the message log.
+    """
     files = list(collection.directory.glob("shard*"))
     if files:
         _log.warning("the vector index has an outdated layout and is being rebuilt", collection=collection.name)
