@@ -79,15 +79,15 @@ const (
 	ErrorReason_ERROR_REASON_EMBEDDER_DISABLED ErrorReason = 12
 	// ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not respond. Retry after the delay in RetryInfo.
 	//
-	// Example: {"code": "UNAVAILABLE", "message": "the embedder does not respond"}
+	// Example: {"code": "UNAVAILABLE", "message": "the embedder does not respond: retry later"}
 	ErrorReason_ERROR_REASON_EMBEDDER_UNAVAILABLE ErrorReason = 13
 	// ERROR_REASON_INDEX_UNAVAILABLE: an index does not respond. Retry after the delay in RetryInfo.
 	//
-	// Example: {"code": "UNAVAILABLE", "message": "the vector index does not respond"}
+	// Example: {"code": "UNAVAILABLE", "message": "the vector index does not respond: retry later"}
 	ErrorReason_ERROR_REASON_INDEX_UNAVAILABLE ErrorReason = 14
 	// ERROR_REASON_INDEX_LAGGING: the index did not apply the write of the token before the deadline.
 	//
-	// Example: {"code": "DEADLINE_EXCEEDED", "message": "the vector index has not applied this write yet"}
+	// Example: {"code": "DEADLINE_EXCEEDED", "message": "the vector index has not applied this write yet: retry later"}
 	ErrorReason_ERROR_REASON_INDEX_LAGGING ErrorReason = 15
 	// ERROR_REASON_DEADLINE_EXCEEDED: the call exceeded its deadline or the server's.
 	//

@@ -88,17 +88,17 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_EMBEDDER_UNAVAILABLE: _ErrorReason.ValueType  # 13
     """ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not respond. Retry after the delay in RetryInfo.
 
-    Example: {"code": "UNAVAILABLE", "message": "the embedder does not respond"}
+    Example: {"code": "UNAVAILABLE", "message": "the embedder does not respond: retry later"}
     """
     ERROR_REASON_INDEX_UNAVAILABLE: _ErrorReason.ValueType  # 14
     """ERROR_REASON_INDEX_UNAVAILABLE: an index does not respond. Retry after the delay in RetryInfo.
 
-    Example: {"code": "UNAVAILABLE", "message": "the vector index does not respond"}
+    Example: {"code": "UNAVAILABLE", "message": "the vector index does not respond: retry later"}
     """
     ERROR_REASON_INDEX_LAGGING: _ErrorReason.ValueType  # 15
     """ERROR_REASON_INDEX_LAGGING: the index did not apply the write of the token before the deadline.
 
-    Example: {"code": "DEADLINE_EXCEEDED", "message": "the vector index has not applied this write yet"}
+    Example: {"code": "DEADLINE_EXCEEDED", "message": "the vector index has not applied this write yet: retry later"}
     """
     ERROR_REASON_DEADLINE_EXCEEDED: _ErrorReason.ValueType  # 16
     """ERROR_REASON_DEADLINE_EXCEEDED: the call exceeded its deadline or the server's.
@@ -248,17 +248,17 @@ Example: {"code": "FAILED_PRECONDITION", "message": "this server has no embedder
 ERROR_REASON_EMBEDDER_UNAVAILABLE: ErrorReason.ValueType  # 13
 """ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not respond. Retry after the delay in RetryInfo.
 
-Example: {"code": "UNAVAILABLE", "message": "the embedder does not respond"}
+Example: {"code": "UNAVAILABLE", "message": "the embedder does not respond: retry later"}
 """
 ERROR_REASON_INDEX_UNAVAILABLE: ErrorReason.ValueType  # 14
 """ERROR_REASON_INDEX_UNAVAILABLE: an index does not respond. Retry after the delay in RetryInfo.
 
-Example: {"code": "UNAVAILABLE", "message": "the vector index does not respond"}
+Example: {"code": "UNAVAILABLE", "message": "the vector index does not respond: retry later"}
 """
 ERROR_REASON_INDEX_LAGGING: ErrorReason.ValueType  # 15
 """ERROR_REASON_INDEX_LAGGING: the index did not apply the write of the token before the deadline.
 
-Example: {"code": "DEADLINE_EXCEEDED", "message": "the vector index has not applied this write yet"}
+Example: {"code": "DEADLINE_EXCEEDED", "message": "the vector index has not applied this write yet: retry later"}
 """
 ERROR_REASON_DEADLINE_EXCEEDED: ErrorReason.ValueType  # 16
 """ERROR_REASON_DEADLINE_EXCEEDED: the call exceeded its deadline or the server's.

@@ -137,7 +137,7 @@ export enum ErrorReason {
   /**
    * ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not respond. Retry after the delay in RetryInfo.
    *
-   * Example: {"code": "UNAVAILABLE", "message": "the embedder does not respond"}
+   * Example: {"code": "UNAVAILABLE", "message": "the embedder does not respond: retry later"}
    *
    * @generated from enum value: ERROR_REASON_EMBEDDER_UNAVAILABLE = 13;
    */
@@ -146,7 +146,7 @@ export enum ErrorReason {
   /**
    * ERROR_REASON_INDEX_UNAVAILABLE: an index does not respond. Retry after the delay in RetryInfo.
    *
-   * Example: {"code": "UNAVAILABLE", "message": "the vector index does not respond"}
+   * Example: {"code": "UNAVAILABLE", "message": "the vector index does not respond: retry later"}
    *
    * @generated from enum value: ERROR_REASON_INDEX_UNAVAILABLE = 14;
    */
@@ -155,7 +155,7 @@ export enum ErrorReason {
   /**
    * ERROR_REASON_INDEX_LAGGING: the index did not apply the write of the token before the deadline.
    *
-   * Example: {"code": "DEADLINE_EXCEEDED", "message": "the vector index has not applied this write yet"}
+   * Example: {"code": "DEADLINE_EXCEEDED", "message": "the vector index has not applied this write yet: retry later"}
    *
    * @generated from enum value: ERROR_REASON_INDEX_LAGGING = 15;
    */
