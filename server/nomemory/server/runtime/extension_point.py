@@ -20,7 +20,7 @@ class ExtensionPoint(Generic[Extension]):
 
     Attributes:
         group: the name of the entry point group.
-        built_in: the names of built-in implementations, which error messages list.
+        built_in: the names of the built-in implementations, for error messages.
     """
 
     group: str

@@ -297,7 +297,7 @@ class CommitPlan:
                 self.dropped[key] = version
 
     def _add_to_count(self, user_id: str, messages: int) -> None:
-        """Add `messages` to the message count of a user, and record the latest sequence number as the last change."""
+        """Add `messages` to a user's message count, and record the latest sequence number as the user's last change."""
         self._counts[user_id] += messages
         self._counted_at[user_id] = self._sequences[self._bucket(user_id)] = self.sequence
 

@@ -36,7 +36,7 @@ class SqlDialect:
         of_user: returns the condition that selects the messages of a user.
         ts: the time column.
         order_columns: the columns that define the order of messages, as a row value.
-        unindexed_ts: an expression for the time column that keeps the planner from using its index.
+        unindexed_ts: an expression for the time column that keeps the query planner from using the index of the column.
         has_entry: the condition that selects messages with a metadata entry; the hash of the entry is bound.
         expired: a statement that selects the keys of messages whose own expiry time has passed; the current time is
             bound.

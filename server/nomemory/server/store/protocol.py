@@ -118,7 +118,7 @@ class LogReader(Protocol):
 
 
 class LogWriter(Protocol):
-    """Writes messages. Each method returns after a durable commit, which concurrent calls share."""
+    """Writes messages. Each method returns after a durable commit; concurrent calls may share a commit."""
 
     async def write(
         self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = ""

@@ -98,7 +98,7 @@ def decode_message(document: object, message: Descriptor, violations: Sequence[V
 
 
 def printable_key(key: str) -> str:
-    """Return a truncated, printable form of a JSON key that a client sent, for violations."""
+    """Return a truncated, printable form of a JSON key that a client sent, for use in a violation."""
     return "".join(char if char.isprintable() else "?" for char in key[:_MAX_KEY_CHARS]) or '""'
 
 

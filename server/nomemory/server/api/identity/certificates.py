@@ -52,7 +52,7 @@ class CertificateAuthenticator:
         self._file = CredentialFile(path, lambda raw: parse_document(CertificateFile, raw, kind).callers, kind)
 
     def authenticate(self, names: frozenset[str]) -> Caller:
-        """Return the service whose certificate entry matches one of the names.
+        """Return the service whose certificate entry matches one of the given names.
 
         Raises:
             Fault: CREDENTIALS_INVALID, no entry matches, or several entries match.

@@ -300,7 +300,7 @@ async def _migrate_schema(connection: Connection) -> None:
 
 
 async def _advance_sequence(connection: Connection) -> None:
-    """Advance `log_sequence` beyond all assigned numbers, because logical replication does not copy its state."""
+    """Advance `log_sequence` past all assigned sequence numbers, because logical replication omits its state."""
     if not await connection.fetchval(_IS_BEHIND):
         return
     async with connection.transaction():

@@ -77,7 +77,7 @@ class SqliteLogErasure:
         return False
 
     def _wipe_batch(self, connection: sqlite3.Connection, after: int, limit: int) -> int | None:
-        """Overwrite the unused bytes of some pages while the write-ahead log is empty and writers are locked out."""
+        """Overwrite the unused bytes of up to `limit` pages while the write-ahead log is empty and no one can write."""
         if not _checkpoint_wal(connection):
             return after
         with write_transaction(connection):

@@ -138,7 +138,7 @@ FROM embeddings AS e WHERE NOT EXISTS
 
 
 class CountCheck(NamedTuple):
-    """The number of users with a wrong message count, and of metadata entries and vectors without a message."""
+    """The numbers of users with a wrong message count, and of metadata entries and vectors without a message."""
 
     miscounted_users: int
     orphaned_entries: int

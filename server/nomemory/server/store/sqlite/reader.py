@@ -1,6 +1,6 @@
 """Read the message log from SQLite.
 
-Short statements run on the event loop, because this is faster than a thread switch. Statements that return many rows or
+Short statements run on the event loop, because a thread switch would take longer. Statements that return many rows or
 may scan all messages of a user run in a thread pool.
 """
 

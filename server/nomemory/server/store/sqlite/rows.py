@@ -27,7 +27,7 @@ BY_ID = f"{ALL} INDEXED BY messages_by_id"
 
 
 class SqliteRows:
-    """Reads messages over one connection to the message log, which only one thread at a time may use.
+    """Reads messages over one connection, which only one thread at a time may use.
 
     All methods raise the fault STORAGE_UNAVAILABLE if the file cannot be read or a message is damaged.
 
