@@ -19,7 +19,7 @@ from itertools import count, cycle
 
 import child_process
 import grpc
-from bench_log_engines import cpu_s_with_descendants, find_postmaster_pid
+from bench_log_engines import find_postmaster_pid, measure_cpu_s_with_descendants
 from distant_postgres import run_delayed_postgres
 
 from nomemory.v1 import ingest_service_pb2 as i
@@ -103,11 +103,11 @@ async def print_measurement(arguments: argparse.Namespace, servers: int) -> None
         )  # prepares the statements
         for batch, users in zip(arguments.batches[::2], arguments.batches[1::2], strict=True):
             sent = build_requests(arguments.messages if batch > 1 else arguments.messages // 5, batch, users, numbers)
-            before = sum(map(cpu_s_with_descendants, processes)), cpu_s_with_descendants(database)
+            before = sum(map(measure_cpu_s_with_descendants, processes)), measure_cpu_s_with_descendants(database)
             took_s = await send_batches(addresses, sent, arguments.concurrency)
             spent = (
-                sum(map(cpu_s_with_descendants, processes)) - before[0],
-                cpu_s_with_descendants(database) - before[1],
+                sum(map(measure_cpu_s_with_descendants, processes)) - before[0],
+                measure_cpu_s_with_descendants(database) - before[1],
             )
             messages = len(sent) * batch
             server_cpu, database_cpu = (f"{1000 * seconds / messages:6.3f} ms" for seconds in spent)

@@ -48,7 +48,7 @@ class BenchmarkCase:
     waits_for_indexes: bool = False
 
 
-def cpu_s_with_descendants(root: int) -> float:
+def measure_cpu_s_with_descendants(root: int) -> float:
     """Return the CPU seconds of a process and its descendants, including those that have exited."""
     parents, times = dict[int, int](), dict[int, float]()
     for entry in Path("/proc").iterdir():
@@ -68,14 +68,14 @@ def _is_descendant(process: int, root: int, parents: dict[int, int]) -> bool:
     return process == root
 
 
-def _parent_pid(process: int) -> int:
+def _read_parent_pid(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 async def find_postmaster_pid(url: str) -> int:
     """Return the id of the postmaster, the parent of all backends of a database."""
     connection = await asyncpg.connect(url)
-    parent = _parent_pid(await connection.fetchval("SELECT pg_backend_pid()"))
+    parent = _read_parent_pid(await connection.fetchval("SELECT pg_backend_pid()"))
     await connection.close()
     return parent
 
@@ -160,13 +160,16 @@ async def print_measurement(name: str, url: str, arguments: argparse.Namespace) 
             assert address is not None  # noqa: S101
             async with grpc.aio.insecure_channel(address.group()) as channel:
                 for case in build_cases(channel, arguments.messages, arguments.calls):
-                    before = cpu_s_with_descendants(server.pid), cpu_s_with_descendants(database) if database else 0.0
+                    before = (
+                        measure_cpu_s_with_descendants(server.pid),
+                        measure_cpu_s_with_descendants(database) if database else 0.0,
+                    )
                     took_s = await run_case(case, arguments.concurrency)
                     if case.waits_for_indexes:
                         await _wait_for_indexes(channel)
                     spent = (
-                        cpu_s_with_descendants(server.pid) - before[0],
-                        (cpu_s_with_descendants(database) if database else 0.0) - before[1],
+                        measure_cpu_s_with_descendants(server.pid) - before[0],
+                        (measure_cpu_s_with_descendants(database) if database else 0.0) - before[1],
                     )
                     server_cpu, database_cpu = (f"{1000 * seconds / case.calls:8.2f} ms" for seconds in spent)
                     rate = f"{name:9} {case.name:19} {case.calls / took_s:8.0f} /s"

@@ -137,7 +137,7 @@ async def run_callers(port: int, call: str, concurrency: int, seconds: float) ->
     return count
 
 
-def cpu_seconds(pid: int) -> float:
+def measure_cpu_s(pid: int) -> float:
     """Return the user and system CPU time of a process in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -162,9 +162,9 @@ def print_measurement(kind: str, path: Path, seconds: float) -> None:
     for call in CALLS:
         for concurrency in (1, 16):
             asyncio.run(run_callers(port, call, concurrency, 0.5))
-            before = cpu_seconds(server.pid)
+            before = measure_cpu_s(server.pid)
             count = uvloop.run(run_callers(port, call, concurrency, seconds))
-            spent = cpu_seconds(server.pid) - before
+            spent = measure_cpu_s(server.pid) - before
             rate, cost_ms = count / seconds, 1000 * spent / count
             print(f"| {kind} | {call} | {concurrency} | {rate:,.0f} | {cost_ms:.3f} |", flush=True)
     server.kill()

@@ -13,7 +13,7 @@ from typing import Final
 
 from usage import show_help
 
-from nomemory.server.runtime.settings.settings import settings_groups
+from nomemory.server.runtime.settings.settings import list_settings_groups
 
 ROOT: Final = Path(__file__).parent.parent
 FOLDERS: Final = ("server", "recall", "clients/python", "scripts", "tests")
@@ -83,7 +83,9 @@ def main() -> int:
         for path in find_source_files(ROOT)
         for line, name in sorted(find_banned_names(path.read_text(encoding="utf-8")))
     ]
-    variables = [variable for group in settings_groups().values() for variable in group.variables_by_field().values()]
+    variables = [
+        variable for group in list_settings_groups().values() for variable in group.map_variables_by_field().values()
+    ]
     reports += [f"setting {variable}: banned prefix or suffix" for variable in find_banned_settings(variables)]
     print("\n".join(reports), file=sys.stderr, end="\n" if reports else "")
     return 1 if reports else 0

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from usage import show_help
 
 from nomemory.server.runtime.settings.group import SettingsGroup
-from nomemory.server.runtime.settings.settings import settings_groups
+from nomemory.server.runtime.settings.settings import list_settings_groups
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
@@ -23,12 +23,12 @@ Each setting is an environment variable. Defaults are shown in parentheses.
 
 def render_page() -> str:
     """Render docs/settings.md."""
-    return HEAD + "".join(_render_section(group) for group in settings_groups().values())
+    return HEAD + "".join(_render_section(group) for group in list_settings_groups().values())
 
 
 def _render_section(group: type[SettingsGroup]) -> str:
     rows = "".join(
-        _render_row(variable, group.model_fields[name]) for name, variable in group.variables_by_field().items()
+        _render_row(variable, group.model_fields[name]) for name, variable in group.map_variables_by_field().items()
     )
     return f"\n## {group.heading}\n\n{rows}" if rows else ""
 

@@ -39,7 +39,7 @@ def transform_prose(text: str, change: Callable[[str], str]) -> str:
     return result + change(text[end:])
 
 
-def site_page_path(path: str) -> str:
+def build_site_page_path(path: str) -> str:
     """Return the site path of the page that shows a repository path."""
     if path.endswith(".md") or Path(path).suffix in IMAGE_SUFFIXES:
         return path
@@ -67,7 +67,8 @@ def render_folder_page(folder: str, links: list[str]) -> str:
     ).stdout.split()
     links += files
     rows = (
-        f"- [{posixpath.relpath(file, folder)}]({posixpath.relpath(site_page_path(file), folder)})\n" for file in files
+        f"- [{posixpath.relpath(file, folder)}]({posixpath.relpath(build_site_page_path(file), folder)})\n"
+        for file in files
     )
     return f"{NOT_SEARCHED}# {folder}\n\n{''.join(rows)}"
 
@@ -85,7 +86,7 @@ def resolve_link(page: str, link: re.Match[str], links: list[str]) -> str:
     if not (ROOT / path).exists():
         raise SystemExit(f"{page}: broken link {target}")
     links.append(path)
-    return posixpath.relpath(site_page_path(path), posixpath.dirname(page) or ".") + anchor
+    return posixpath.relpath(build_site_page_path(path), posixpath.dirname(page) or ".") + anchor
 
 
 def generate_pages() -> Iterator[tuple[str, bytes]]:
@@ -97,7 +98,10 @@ def generate_pages() -> Iterator[tuple[str, bytes]]:
         if path not in seen:
             seen.add(path)
             is_image = Path(path).suffix in IMAGE_SUFFIXES
-            yield site_page_path(path), (ROOT / path).read_bytes() if is_image else render_page(path, pending).encode()
+            yield (
+                build_site_page_path(path),
+                (ROOT / path).read_bytes() if is_image else render_page(path, pending).encode(),
+            )
 
 
 def main(folder: Path) -> None:

@@ -8,9 +8,9 @@ from nomemory.server.runtime.active_faults import ERASURE, ERASURE_BLOCKED, Acti
 def test_a_fault_keeps_its_time_and_says_what_is_wrong_now() -> None:
     faults = ActiveFaults()
     faults.report(ERASURE, ERASURE_BLOCKED, "the index lexical lags behind the message log", ago_s=60)
-    (before,) = faults.active_faults()
+    (before,) = faults.list_active_faults()
     faults.report(ERASURE, ERASURE_BLOCKED, "the index e5 lags behind the message log")
-    (now,) = faults.active_faults()
+    (now,) = faults.list_active_faults()
     assert (now.since_s, now.detail) == (before.since_s, "the index e5 lags behind the message log")
     faults.clear(ERASURE)
-    assert not faults.active_faults()
+    assert not faults.list_active_faults()

@@ -18,7 +18,7 @@ from documentation.blocks import of_page
 
 from nomemory.cli.main import nomemory
 from nomemory.client import Client
-from nomemory.server.embedding.local import cache_directory
+from nomemory.server.embedding.local import get_cache_directory
 from nomemory.v1 import recall_service_pb2
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def test_page_begins_with_the_quickstart(page: str) -> None:
 
 def test_quickstart_prints_the_answer_on_the_page(tmp_path: Path) -> None:
     (output,) = of_page("docs/first-steps.md", "")
-    cache = str(cache_directory())
+    cache = str(get_cache_directory())
     environment = {
         **os.environ,
         "HOME": str(tmp_path),

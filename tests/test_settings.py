@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.settings.settings import settings_groups
+from nomemory.server.runtime.settings.settings import list_settings_groups
 
 SERVER = Path(__file__).parent.parent / "server" / "nomemory"
 FILES = [*(SERVER / "server").rglob("*.py"), *(SERVER / "cli").rglob("*.py")]
@@ -17,7 +17,7 @@ READERS = "\n".join(file.read_text(encoding="utf-8") for file in FILES if file.p
 
 KILLED_AFTER_S = 10.0  # what container runtimes give a process between SIGTERM and SIGKILL, if nobody says otherwise
 
-FIELDS = [(name, field) for name, group in settings_groups().items() for field in group.model_fields]
+FIELDS = [(name, field) for name, group in list_settings_groups().items() for field in group.model_fields]
 
 SETTINGS_PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
@@ -30,11 +30,13 @@ def test_every_setting_is_read_somewhere(group: str, name: str) -> None:
 
 
 def test_calls_in_flight_leave_time_for_the_commits_before_the_process_is_killed() -> None:
-    assert settings_groups()["timing"].model_fields["drain_timeout_s"].default <= KILLED_AFTER_S / 2
+    assert list_settings_groups()["timing"].model_fields["drain_timeout_s"].default <= KILLED_AFTER_S / 2
 
 
 def test_variables_have_distinct_names_and_are_documented() -> None:
-    variables = [variable for group in settings_groups().values() for variable in group.variables_by_field().values()]
+    variables = [
+        variable for group in list_settings_groups().values() for variable in group.map_variables_by_field().values()
+    ]
     documented = re.findall(r"^- `(\w+)`", SETTINGS_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(variables) == len(set(variables))
     assert sorted(documented) == sorted(variables)

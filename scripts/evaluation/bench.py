@@ -48,7 +48,7 @@ from evaluation.summary import summarize_answers
 from evaluation.table import build_leave_one_out_table, build_tables
 from evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
 from evaluation.variants import RecallAnswers, build_ablation_tables, evaluate_leave_one_out, measure_ablation
-from nomemory.cli.console import stderr_console, stdout_console
+from nomemory.cli.console import create_stderr_console, create_stdout_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.importing.progress import show_indexing_progress
@@ -135,7 +135,7 @@ def bench_recall(
     _print_tables([build_leave_one_out_table(left_out)] if left_out else [])
     destination.write_results(results, {"ablation": steps, "leave_one_out": left_out})
     if waiting:
-        stderr_console().print(
+        create_stderr_console().print(
             f"{len(waiting):,} prompts in {prompts} have no answer; write HASH.answer.json for each and run again.",
             soft_wrap=True,
         )
@@ -203,7 +203,7 @@ def _build_server_settings(data: str) -> dict[str, str]:
 def _load_messages(client: Client, sets: Sequence[LabeledSet]) -> None:
     for item in sets:
         import_messages(client, item.path, item.messages)
-    with show_indexing_progress(stderr_console()) as report_progress:
+    with show_indexing_progress(create_stderr_console()) as report_progress:
         wait_for_indexes(client, report_progress)
 
 
@@ -211,7 +211,7 @@ def _ask_set(
     server: TemporaryServer, client: Client, labeled_set: LabeledSet, chosen: Mapping[str, Method]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Ask the questions of a set with each method; print a message for each method that the server does not support."""
-    console = stderr_console()
+    console = create_stderr_console()
     for name, method in chosen.items():
         try:
             answers = list(ask_all(client, method, _show_progress(labeled_set, name, console), server.measure_cpu_ms))
@@ -228,7 +228,7 @@ def _show_progress(labeled_set: LabeledSet, name: str, console: Console) -> Iter
 
 
 def _print_tables(items: Sequence[Text | Table]) -> None:
-    console = stdout_console()
+    console = create_stdout_console()
     console.width = max(console.width, _WIDTH) if not console.is_terminal else console.width
     for item in items:
         console.print(item)

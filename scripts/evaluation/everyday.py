@@ -15,7 +15,7 @@ from evaluation.asking import MethodResult, RecallMethod
 from evaluation.labeled_file import LabeledDataError, Question, read_messages, read_questions
 from evaluation.labeled_set import IndexingTimeoutError, import_messages, wait_for_indexes
 from evaluation.temporary_server import ServerStartError, temporary_server
-from nomemory.cli.console import stdout_console
+from nomemory.cli.console import create_stdout_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 
@@ -66,10 +66,10 @@ def bench_everyday() -> None:
         raise click.ClickException(f"a call to the evaluation server failed: {error}") from None
     table = Table("question", "", "verdict", "sufficiency", "quoted", box=None)
     for item in results:
-        quoted = " ".join(",".join(sorted(cited)) for cited in _cited_ids_by_statement(item.result))
+        quoted = " ".join(",".join(sorted(cited)) for cited in _collect_cited_ids_by_statement(item.result))
         mark, estimate = "+" if item.is_correct else "-", f"{item.result.sufficiency or 0:.2f}"
         table.add_row(item.question.text, mark, item.result.verdict, estimate, quoted)
-    console = stdout_console()
+    console = create_stdout_console()
     console.print(table)
     console.print(summarize_results(results))
 
@@ -85,7 +85,7 @@ def _recall_questions(questions: Iterable[Question]) -> list[EverydayResult]:
         return [EverydayResult(question, RecallMethod()(client, question)) for question in questions]
 
 
-def _cited_ids_by_statement(result: MethodResult) -> tuple[frozenset[str], ...]:
+def _collect_cited_ids_by_statement(result: MethodResult) -> tuple[frozenset[str], ...]:
     return result.view.statements if result.view else ()
 
 

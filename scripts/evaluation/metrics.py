@@ -44,7 +44,8 @@ def compute_ranking_metrics(ranked: Sequence[str], evidence: Collection[str]) ->
         **{f"recall@{k}": recall[k] for k in RECALL_AT},
         "full@6": float(recall[6] == 1),
         "mrr": 1 / (hits.index(True) + 1) if any(hits) else 0.0,
-        f"ndcg@{NDCG_AT}": _discounted_gain(hits[:NDCG_AT]) / _discounted_gain([True] * min(len(evidence), NDCG_AT)),
+        f"ndcg@{NDCG_AT}": _compute_discounted_gain(hits[:NDCG_AT])
+        / _compute_discounted_gain([True] * min(len(evidence), NDCG_AT)),
     }
 
 
@@ -65,16 +66,16 @@ def compute_session_metrics(
     }
 
 
-def precision(ranked: Sequence[str], evidence: Collection[str]) -> float:
+def compute_precision(ranked: Sequence[str], evidence: Collection[str]) -> float:
     """Return the share of evidence among the returned messages; 0 if no message was returned."""
     return sum(message_id in evidence for message_id in ranked) / len(ranked) if ranked else 0.0
 
 
-def _discounted_gain(hits: Sequence[bool]) -> float:
+def _compute_discounted_gain(hits: Sequence[bool]) -> float:
     return sum(1 / math.log2(rank + 1) for rank, hit in enumerate(hits, 1) if hit)
 
 
-def auc(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[float, Interval]:
+def compute_auc(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[float, Interval]:
     """Return the area under the ROC curve of a score, and its 95 % confidence interval.
 
     The area is the probability that an answerable question scores higher than an unanswerable one; ties count half
@@ -85,7 +86,7 @@ def auc(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[flo
     return float(wins.mean()), compute_confidence_interval(resampled.sum(axis=1))
 
 
-def balanced_accuracy(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[float, Interval]:
+def compute_balanced_accuracy(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[float, Interval]:
     """Return the balanced accuracy of verdicts, and its 95 % confidence interval; values are 1 (right) or 0 (wrong)."""
     positive, negative = np.asarray(answerable, dtype=np.float64), np.asarray(unanswerable, dtype=np.float64)
     resampled = (

@@ -24,7 +24,7 @@ from evaluation.summary import summarize_answers
 from evaluation.table import build_skill_table
 from evaluation.temporary_server import ServerStartError, temporary_server
 from nomemory.cli.connection import Target, open_client, target_option
-from nomemory.cli.console import stderr_console, stdout_console
+from nomemory.cli.console import create_stderr_console, create_stdout_console
 from nomemory.cli.terminal import pluralize, to_single_line
 from nomemory.client.sync import Client
 from nomemory.importing.progress import show_indexing_progress
@@ -89,7 +89,7 @@ def compare_skills(
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
     for item in render_report(answers):
-        stdout_console().print(item)
+        create_stdout_console().print(item)
     write_json(out, to_json(answers))
 
 
@@ -110,13 +110,13 @@ def _running_client(labeled: LabeledSet, skills: SkillSelection) -> Iterator[Cli
     settings = {"NOMEMORY_RECALL_SKILL_DIRS": os.pathsep.join(filter(None, skill_dirs))}
     with temporary_server(settings) as server, open_client(Target(server.target)) as client:
         import_messages(client, labeled.path, labeled.messages)
-        with show_indexing_progress(stderr_console()) as report_progress:
+        with show_indexing_progress(create_stderr_console()) as report_progress:
             wait_for_indexes(client, report_progress)
         yield client
 
 
 def _ask_with_progress(client: Client, skills: Sequence[str], questions: Sequence[Question]) -> Answers:
-    console = stderr_console()
+    console = create_stderr_console()
     tracked = track(questions, "Asking", console=console, transient=True, disable=not console.is_terminal)
     return ask_with_each_skill(client, skills, tracked, lambda: None)
 
@@ -188,13 +188,13 @@ def ask_with_each_skill(
 def find_evidence_changes(before: Sequence[Answer], after: Sequence[Answer]) -> Iterator[EvidenceChange]:
     """Yield the questions whose evidence differs between two lists of answers to the same questions."""
     for old, new in zip(before, after, strict=True):
-        baseline, changed_to = _retrieved_evidence_ids(old), _retrieved_evidence_ids(new)
+        baseline, changed_to = _list_retrieved_evidence_ids(old), _list_retrieved_evidence_ids(new)
         if baseline != changed_to:
             gained, lost = sorted(changed_to - baseline), sorted(baseline - changed_to)
             yield EvidenceChange(old.question, tuple(gained), tuple(lost))
 
 
-def _retrieved_evidence_ids(answer: Answer) -> frozenset[str]:
+def _list_retrieved_evidence_ids(answer: Answer) -> frozenset[str]:
     return answer.question.evidence.intersection(answer.result.message_ids)
 
 

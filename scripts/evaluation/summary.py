@@ -11,13 +11,13 @@ import numpy as np
 from evaluation.asking import Answer
 from evaluation.metrics import (
     Interval,
-    auc,
-    balanced_accuracy,
+    compute_auc,
+    compute_balanced_accuracy,
     compute_mean_interval,
+    compute_precision,
     compute_ranking_metrics,
     compute_refusal_curve,
     compute_session_metrics,
-    precision,
 )
 from evaluation.view import LabeledView, compute_conflict_metrics, compute_view_metrics, is_verdict_correct
 from nomemory.client.prompt_passages import count_tokens
@@ -109,19 +109,19 @@ def _compute_answer_metrics(answer: Answer) -> dict[str, float]:
     )
     if answer.result.is_supported is not None:  # selects its evidence; other methods return as many as requested
         metrics["evidence_recall"] = len(evidence.intersection(ranked)) / len(evidence)
-        metrics["precision"] = precision(ranked, evidence)
+        metrics["precision"] = compute_precision(ranked, evidence)
         metrics["evidence_messages"] = float(len(ranked))
     return metrics
 
 
 def _compute_verdict_metrics(answers: Sequence[Answer], everything: Sequence[Answer]) -> Metrics:
     metrics: Metrics = {}
-    scores = _partition_with_fallback(answers, everything, lambda item: item.result.sufficiency)
+    scores = _partition_with_fallback_to_whole_set(answers, everything, lambda item: item.result.sufficiency)
     if all(scores):
-        metrics["sufficiency_auc"] = auc(*scores)
-    right = _partition_with_fallback(answers, everything, _evaluate_verdict)
+        metrics["sufficiency_auc"] = compute_auc(*scores)
+    right = _partition_with_fallback_to_whole_set(answers, everything, _evaluate_verdict)
     if all(right):
-        metrics["balanced_accuracy"] = balanced_accuracy(*right)
+        metrics["balanced_accuracy"] = compute_balanced_accuracy(*right)
     for name, values in zip(
         ("answered", "refused"), _partition_by_answerability(answers, _evaluate_verdict), strict=True
     ):
@@ -181,7 +181,7 @@ def _compute_mean_with_interval(values: Sequence[float]) -> tuple[float, Interva
     return fmean(values), compute_mean_interval(values)
 
 
-def _partition_with_fallback(
+def _partition_with_fallback_to_whole_set(
     answers: Sequence[Answer], everything: Sequence[Answer], value: Value
 ) -> tuple[list[float], list[float]]:
     """Return the values of answerable and of unanswerable questions; an empty group is taken from the whole set."""

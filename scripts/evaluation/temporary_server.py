@@ -46,7 +46,7 @@ class TemporaryServer:
 
     def measure_cpu_ms(self) -> float | None:
         """Return the CPU time of the process tree in milliseconds; None if the system does not report it."""
-        return measure_cpu_ms(process_tree(self.process_id))
+        return measure_cpu_ms(list_process_tree(self.process_id))
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryS
     """
     with tempfile.TemporaryDirectory(prefix="nomemory-") as data:
         defaults = {"NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_TIMEOUT_S": "0"}
-        settings = {**_inherited_environment(), **defaults, "NOMEMORY_LOG_LEVEL": "warning", **overrides}
+        settings = {**_build_environment(), **defaults, "NOMEMORY_LOG_LEVEL": "warning", **overrides}
         environment = {name: value for name, value in settings.items() if value is not None}
         with child_process.start_program(_NOMEMORY, "serve", environment=environment) as process:
             try:
@@ -72,7 +72,7 @@ def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryS
                 _stop_process(process)
 
 
-def _inherited_environment() -> dict[str, str]:
+def _build_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
 
 
@@ -97,26 +97,26 @@ def _stop_process(process: subprocess.Popen[str]) -> None:
         process.kill()
 
 
-def process_tree(pid: int) -> list[int]:
+def list_process_tree(pid: int) -> list[int]:
     """Return the ids of a process and its descendants; only `pid` if the system does not list children."""
-    children = [child for thread in (_PROC / f"{pid}/task").glob("*") for child in _child_pids(thread)]
-    return [pid] + [descendant for child in children for descendant in process_tree(child)]
+    children = [child for thread in (_PROC / f"{pid}/task").glob("*") for child in _list_child_pids(thread)]
+    return [pid] + [descendant for child in children for descendant in list_process_tree(child)]
 
 
 def measure_cpu_ms(pids: list[int]) -> float | None:
     """Return the CPU time of the running threads of processes in milliseconds; None if it is not available."""
-    thread_ns = [_thread_run_time_ns(thread) for pid in pids for thread in (_PROC / f"{pid}/task").glob("*")]
+    thread_ns = [_read_thread_run_time_ns(thread) for pid in pids for thread in (_PROC / f"{pid}/task").glob("*")]
     return sum(thread_ns) / 1e6 if thread_ns else None
 
 
-def _child_pids(thread: Path) -> list[int]:
+def _list_child_pids(thread: Path) -> list[int]:
     try:
         return [int(child) for child in (thread / "children").read_text(encoding="ascii").split()]
     except (FileNotFoundError, ProcessLookupError):  # the thread has exited, or the system does not report children
         return []
 
 
-def _thread_run_time_ns(thread: Path) -> int:
+def _read_thread_run_time_ns(thread: Path) -> int:
     try:
         return int((thread / "schedstat").read_text(encoding="ascii").split()[0])
     except (FileNotFoundError, ProcessLookupError):  # the thread has exited

@@ -74,12 +74,12 @@ def evaluate_leave_one_out(run_recalls: RunRecalls) -> dict[str, Any]:
 
 
 def _choose_threshold(recalls_by_threshold: Mapping[float, RecallAnswers], person: str) -> float:
-    def f1_score(cut: float) -> float:
+    def compute_f1_score(cut: float) -> float:
         metrics = compute_view_metrics(_label_views(recalls_by_threshold[cut].answers, lambda user: user != person))
         recall, precision = metrics.get("view_recall", 0.0), metrics.get("view_precision", 0.0)
         return 2 * recall * precision / (recall + precision) if recall + precision else 0.0
 
-    return max(recalls_by_threshold, key=f1_score)
+    return max(recalls_by_threshold, key=compute_f1_score)
 
 
 def _label_views(answers: Sequence[Answer], belongs: Callable[[str], bool]) -> list[LabeledView]:

@@ -41,8 +41,10 @@ def read_view(reply: pb.RecallResponse) -> ViewCitations:
     sections = reply.memory_view
     statements = (*sections.preferences, *sections.profile, *sections.constraints)
     return ViewCitations(
-        tuple(map(_cited_ids, statements)),
-        tuple((_cited_ids(conflict.earlier), _cited_ids(conflict.later)) for conflict in reply.conflicts),
+        tuple(map(_collect_cited_ids, statements)),
+        tuple(
+            (_collect_cited_ids(conflict.earlier), _collect_cited_ids(conflict.later)) for conflict in reply.conflicts
+        ),
     )
 
 
@@ -61,7 +63,7 @@ def compute_view_metrics(labeled_views: Sequence[LabeledView]) -> dict[str, floa
         "view_recall": [is_cited for facts in cited_facts for is_cited in facts],
         "view_full": [all(facts) for facts in cited_facts],
         "view_precision": relevant,
-        "current_first": [_is_current_first(item) for item in changed],
+        "current_first": [_ranks_current_evidence_first(item) for item in changed],
     }
     return {name: sum(values) / len(values) for name, values in shares.items() if values}
 
@@ -97,10 +99,10 @@ def is_verdict_correct(labeled_views: LabeledView, verdict: str) -> bool:
     if question.is_contradictory:
         return _cites_both_sides(labeled_views)
     is_full = all(_is_cited(needed, labeled_views.view) for needed in question.needed_facts)
-    return is_full and (not _has_outdated_evidence(question) or _is_current_first(labeled_views))
+    return is_full and (not _has_outdated_evidence(question) or _ranks_current_evidence_first(labeled_views))
 
 
-def _cited_ids(statement: pb.Statement) -> Cited:
+def _collect_cited_ids(statement: pb.Statement) -> Cited:
     return frozenset(citation.message_id for citation in statement.citations)
 
 
@@ -116,14 +118,14 @@ def _has_outdated_evidence(question: Question) -> bool:
     return question.category == CURRENT and bool(question.outdated_evidence)
 
 
-def _is_current_first(labeled_views: LabeledView) -> bool:
+def _ranks_current_evidence_first(labeled_views: LabeledView) -> bool:
     question, statements = labeled_views.question, labeled_views.view.statements
-    new = _first_position(statements, frozenset[str]().union(*question.needed_facts))
-    old = _first_position(statements, question.outdated_evidence)
+    new = _find_first_citing_statement(statements, frozenset[str]().union(*question.needed_facts))
+    old = _find_first_citing_statement(statements, question.outdated_evidence)
     return new is not None and (old is None or new < old)
 
 
-def _first_position(statements: Iterable[Cited], ids: frozenset[str]) -> int | None:
+def _find_first_citing_statement(statements: Iterable[Cited], ids: frozenset[str]) -> int | None:
     return next((index for index, cited in enumerate(statements) if cited & ids), None)
 
 

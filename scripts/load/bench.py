@@ -300,10 +300,10 @@ def _merge_samples(first: CorpusSample, rest: CorpusSample) -> CorpusSample:
 
 
 def _measure_data_size_mb(data: Path) -> dict[str, float]:
-    def size(path: Path) -> int:
+    def get_size(path: Path) -> int:
         return sum(item.stat().st_blocks * 512 for item in path.rglob("*")) if path.is_dir() else path.stat().st_size
 
-    return {path.name: round(size(path) / 1e6, 1) for path in sorted(data.iterdir())}
+    return {path.name: round(get_size(path) / 1e6, 1) for path in sorted(data.iterdir())}
 
 
 def _print_progress(text: str) -> None:

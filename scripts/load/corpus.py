@@ -108,11 +108,11 @@ class Corpus:
             yield WriteMessagesRequest(messages=batch).SerializeToString()
 
     def _generate_messages(self) -> Iterator[message_pb2.ChatMessage]:
-        owners = self._shuffle_owners()
+        owners = self._shuffle_message_users()
         for start in range(0, len(owners), _CHUNK):
             yield from self._generate_chunk(start, owners[start : start + _CHUNK].tolist())
 
-    def _shuffle_owners(self) -> npt.NDArray[np.int64]:
+    def _shuffle_message_users(self) -> npt.NDArray[np.int64]:
         """Return the user number of each message in random order; 0 is the heavy user."""
         others = np.resize(np.arange(self._users.start, self._users.stop), self._messages - self._of_heavy)
         owners = np.concatenate([np.zeros(self._of_heavy, dtype=np.int64), others])

@@ -14,8 +14,8 @@ from load.ingest import WRITE
 from load.server_process import ServerProcess
 from load.usage import measure_cpu_s
 
-from nomemory.server.embedding.local import cache_directory
-from nomemory.server.embedding.local_model import ModelResources, TextKind, TextModel, package_model
+from nomemory.server.embedding.local import get_cache_directory
+from nomemory.server.embedding.local_model import ModelResources, TextKind, TextModel, create_package_model
 from nomemory.server.embedding.local_worker import load_text_model
 from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
@@ -71,7 +71,7 @@ def measure_embedder(data: Path) -> dict[str, float]:
             busy_s = max(measure_cpu_s([pid]) - before[pid] for pid in embedders)
     finally:
         server.stop()
-    arguments = package_model(cache_directory()).arguments
+    arguments = create_package_model(get_cache_directory()).arguments
     models = {kind: load_text_model(arguments, kind, ModelResources()) for kind in TextKind}
     speed = _measure_models(models[TextKind.QUERY], models[TextKind.DOCUMENT])
     return {"busy": round(busy_s / seconds, 3), "messages_per_s": round(left / seconds, 1), **asdict(speed)}

@@ -15,7 +15,7 @@ from load.corpus import DIMENSION
 from load.usage import measure_cpu_s
 from load.vector_index import open_index
 
-from evaluation.temporary_server import process_tree
+from evaluation.temporary_server import list_process_tree
 from nomemory.server.api.validation.query_requests import decode_lexical, decode_list, decode_semantic
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.read_threads import ReadThreads
@@ -113,7 +113,7 @@ async def _open_edge_index(directory: DataDirectory) -> AsyncIterator[EdgeIndex]
 
 async def _measure_call(call: Call, requests: Sequence[bytes], seconds: float) -> dict[str, float]:
     await call(requests[0])
-    pids = process_tree(os.getpid())
+    pids = list_process_tree(os.getpid())
     waits: list[float] = []
     before, end = measure_cpu_s(pids), time.perf_counter() + seconds
     while (now := time.perf_counter()) < end:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import child_process
 
-from evaluation.temporary_server import process_tree
+from evaluation.temporary_server import list_process_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def running_null_servers() -> Iterator[NullServers]:
     process = child_process.start_program("load.null_server", stderr=subprocess.DEVNULL)
     try:
         intercepted, bare, wrapped = process.stdout.readline().split() if process.stdout else ("", "", "")
-        yield NullServers(intercepted, bare, wrapped, process_tree(process.pid))
+        yield NullServers(intercepted, bare, wrapped, list_process_tree(process.pid))
     finally:
         process.terminate()
         process.wait()

@@ -14,7 +14,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from load.corpus import DIMENSION, HEAVY
 
-from evaluation.temporary_server import process_tree, read_ready_address
+from evaluation.temporary_server import list_process_tree, read_ready_address
 from nomemory.v1 import ingest_service_pb2 as ingest_pb
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as pb
@@ -73,7 +73,7 @@ class ServerProcess:
 
     def list_pids(self) -> list[int]:
         """Return the ids of the server process and its descendants; empty if it is stopped."""
-        return process_tree(self._process.pid) if self._process else []
+        return list_process_tree(self._process.pid) if self._process else []
 
     def wait_for_lexical(self) -> None:
         """Wait until the lexical index is up to date."""

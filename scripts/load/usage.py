@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from evaluation.temporary_server import process_tree
+from evaluation.temporary_server import list_process_tree
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _UTIME, _STIME, _CUTIME, _CSTIME = range(11, 15)
@@ -19,7 +19,9 @@ def measure_cpu_s(pids: list[int]) -> float:
 
 def measure_tree_cpu_s(parent: int) -> float:
     """Return the CPU time in seconds of a process tree, including exited children; return 0 for process id 0."""
-    return measure_run_time_ns(process_tree(parent)) / 1e9 + _read_cpu_s(parent, _CUTIME, _CSTIME) if parent else 0.0
+    return (
+        measure_run_time_ns(list_process_tree(parent)) / 1e9 + _read_cpu_s(parent, _CUTIME, _CSTIME) if parent else 0.0
+    )
 
 
 def measure_run_time_ns(pids: list[int]) -> int:

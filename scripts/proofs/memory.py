@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 
-def rss_mb(pid: int) -> float:
+def read_rss_mb(pid: int) -> float:
     """Return the resident memory of a process in MiB; 0 if it has exited."""
     rss_kb = subprocess.run(  # noqa: S603 - fixed arguments
         ["ps", "-o", "rss=", "-p", str(pid)],  # noqa: S607 - system program
@@ -17,12 +17,12 @@ def rss_mb(pid: int) -> float:
     return int(rss_kb) / 1024 if rss_kb else 0.0
 
 
-def open_descriptor_count(pid: int) -> int:
+def count_open_descriptors(pid: int) -> int:
     """Return the number of open file descriptors of a process; 0 if unknown."""
     return _count_entries(Path(f"/proc/{pid}/fd"))
 
 
-def thread_count(pid: int) -> int:
+def count_threads(pid: int) -> int:
     """Return the number of threads of a process; 0 if unknown."""
     return _count_entries(Path(f"/proc/{pid}/task"))
 

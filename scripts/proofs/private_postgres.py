@@ -109,7 +109,7 @@ class PrivatePostgres:
         Raises:
             RuntimeError: the program failed; the text is its output.
         """
-        command = [*unprivileged_command_prefix(), str(_find_program(program)), *arguments]
+        command = [*build_unprivileged_command_prefix(), str(_find_program(program)), *arguments]
         completed = subprocess.run(  # noqa: S603 - fixed program
             command, check=False, capture_output=True, text=True, cwd=self.root, stdin=subprocess.DEVNULL
         )
@@ -118,7 +118,7 @@ class PrivatePostgres:
 
 
 @cache
-def unprivileged_command_prefix() -> tuple[str, ...]:
+def build_unprivileged_command_prefix() -> tuple[str, ...]:
     """Return the command prefix that drops root privileges; empty if the caller is not root."""
     if os.geteuid() != 0:
         return ()
@@ -163,7 +163,7 @@ def create_postgres(owner: str = _USER) -> PrivatePostgres:
 def _create_directory() -> Path:
     root = Path(tempfile.mkdtemp(prefix="nomemory-pg-"))
     root.chmod(0o755)
-    if other := unprivileged_command_prefix():
+    if other := build_unprivileged_command_prefix():
         shutil.chown(root, int(other[1].partition("=")[2]), int(other[2].partition("=")[2]))
     return root
 

@@ -15,7 +15,7 @@ ROLES = {
 """Part of the command line that identifies each role."""
 
 
-def pids_by_role(writer: int) -> dict[str, list[int]]:
+def find_pids_by_role(writer: int) -> dict[str, list[int]]:
     """Return the ids of the running processes of a server by role; `writer` is the id of its main process."""
     pids_by_role: dict[str, list[int]] = {WRITER: [writer]}
     for pid, command in _find_descendants(writer).items():
@@ -24,7 +24,7 @@ def pids_by_role(writer: int) -> dict[str, list[int]]:
     return pids_by_role
 
 
-def running_pids(pids: set[int]) -> set[int]:
+def select_running_pids(pids: set[int]) -> set[int]:
     """Return the given process ids that belong to running processes."""
     return {pid for pid, (_, state, _) in _read_all_processes().items() if pid in pids and not state.startswith("Z")}
 

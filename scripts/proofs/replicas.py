@@ -52,11 +52,11 @@ class Replicas:
         """Log file of the first server."""
         return self.servers[0].log
 
-    def pids_by_role(self) -> dict[str, list[int]]:
+    def find_pids_by_role(self) -> dict[str, list[int]]:
         """Return the process ids of the running servers by role."""
         pids_by_role: dict[str, list[int]] = {}
         for server in self.servers:
-            for role, pids in (server.pids_by_role() if server.is_running else {}).items():
+            for role, pids in (server.find_pids_by_role() if server.is_running else {}).items():
                 pids_by_role.setdefault(role, []).extend(pids)
         return pids_by_role
 

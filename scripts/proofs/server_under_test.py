@@ -15,7 +15,7 @@ import child_process
 import grpc
 
 from evaluation.temporary_server import ServerStartError, read_ready_address
-from proofs.processes import pids_by_role, running_pids
+from proofs.processes import find_pids_by_role, select_running_pids
 
 _READY_S = 120.0
 _EXIT_S = 30.0
@@ -97,9 +97,9 @@ class ServerUnderTest:
         """A tuple of this server, for compatibility with `Replicas.servers`."""
         return (self,)
 
-    def pids_by_role(self) -> dict[str, list[int]]:
+    def find_pids_by_role(self) -> dict[str, list[int]]:
         """Return the process ids of the server by role."""
-        return pids_by_role(self.pid)
+        return find_pids_by_role(self.pid)
 
     def open_channel(self) -> grpc.Channel:
         """Open a new gRPC channel to the server."""
@@ -108,18 +108,18 @@ class ServerUnderTest:
 
     def kill(self) -> None:
         """Kill all processes of the server."""
-        pids = {pid for group in self.pids_by_role().values() for pid in group}
+        pids = {pid for group in self.find_pids_by_role().values() for pid in group}
         for pid in pids:
             _send_signal(pid, signal.SIGKILL)
         self._wait_for_exit()
 
     def kill_writer(self) -> set[int]:
         """Kill only the main process; return the ids of workers that still run after 15 s, and kill them."""
-        others = {pid for group in self.pids_by_role().values() for pid in group} - {self.pid}
+        others = {pid for group in self.find_pids_by_role().values() for pid in group} - {self.pid}
         _send_signal(self.pid, signal.SIGKILL)
         self._wait_for_exit()
         deadline = time.monotonic() + _ALONE_S
-        while (remaining := running_pids(others)) and time.monotonic() < deadline:
+        while (remaining := select_running_pids(others)) and time.monotonic() < deadline:
             time.sleep(0.05)
         for pid in remaining:
             _send_signal(pid, signal.SIGKILL)

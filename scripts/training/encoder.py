@@ -38,13 +38,15 @@ class QueryEncoder:
         self._shape = weights.shape
         unknown = weights.special_tokens.unknown
         self._tokenizer = UnigramTokenizer(PieceTrie(memoryview(trie)), weights.normalization, unknown)
-        self._words = torch.tensor(weights.matrix("emb.word", self._shape.vocabulary)).half()
+        self._words = torch.tensor(weights.read_matrix("emb.word", self._shape.vocabulary)).half()
         positions = weights.vector("emb.pos").reshape(-1, self._shape.hidden)
         self._positions = torch.tensor(positions + weights.vector("emb.type")[: self._shape.hidden])
-        self._matrices = {name: torch.tensor(weights.matrix(f"{name}.w", rows)) for name, rows in self._names()}
+        self._matrices = {
+            name: torch.tensor(weights.read_matrix(f"{name}.w", rows)) for name, rows in self._list_matrix_names()
+        }
         self._vectors: dict[str, Tensor] = {}
         self.factors: dict[str, Tensor] = {}
-        for name, rows in self._names():
+        for name, rows in self._list_matrix_names():
             columns = self._matrices[name].shape[1]
             self.factors[f"{name}.down"] = (torch.randn(RANK, columns) * _INITIAL_DEVIATION).requires_grad_()
             self.factors[f"{name}.up"] = torch.zeros(rows, RANK).requires_grad_()
@@ -52,7 +54,7 @@ class QueryEncoder:
     def tokenize(self, query: str) -> list[int]:
         """Return the token ids of a query, at most 200 of its text."""
         special = self._weights.special_tokens
-        return [special.start, *self._tokenizer.token_ids(f"query: {query}")[:_MAX_TOKENS], special.end]
+        return [special.start, *self._tokenizer.tokenize(f"query: {query}")[:_MAX_TOKENS], special.end]
 
     def encode(self, queries: Sequence[Sequence[int]]) -> Tensor:
         """Return the normalized vectors of tokenized queries, as a tensor of shape (queries, 384)."""
@@ -71,7 +73,7 @@ class QueryEncoder:
         """Return the trained matrices in half precision."""
         return {name: factor.detach().numpy().astype("<f2") for name, factor in self.factors.items()}
 
-    def _names(self) -> list[tuple[str, int]]:
+    def _list_matrix_names(self) -> list[tuple[str, int]]:
         """Return the names and row counts of the weight matrices of all layers."""
         rows = dict.fromkeys(("q", "k", "v", "ao", "fo"), self._shape.hidden) | {"fi": self._shape.intermediate}
         return [(f"l{layer}.{part}", count) for layer in range(self._shape.layers) for part, count in rows.items()]

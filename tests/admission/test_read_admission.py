@@ -51,7 +51,7 @@ async def test_reads_above_a_limit_are_rejected_until_one_ends(
     assert error.value.reason == Reason.ERROR_REASON_OVERLOADED
     assert error.value.retry_after_s
     assert f"at most {limit}" in str(error.value)
-    assert (reads.current_load().refused, reads.current_load().users) == (1, 0)
+    assert (reads.get_current_load().refused, reads.get_current_load().users) == (1, 0)
 
 
 async def test_reads_without_user_are_counted_by_caller() -> None:
@@ -61,7 +61,7 @@ async def test_reads_without_user_are_counted_by_caller() -> None:
         await stack.enter_async_context(reads.admit("", "other key"))
         with pytest.raises(Fault):
             await stack.enter_async_context(reads.admit("", "key"))
-        assert reads.current_load().users == 2
+        assert reads.get_current_load().users == 2
 
 
 def test_listing_is_expensive_with_an_unindexed_filter() -> None:

@@ -17,7 +17,7 @@ from server.fleet import until
 from server.test_lost_log import by_meaning, by_words, is_settled, small, write
 
 from chat_messages import ids, new_message
-from nomemory.server.runtime.secure_files import paths_readable_by_others
+from nomemory.server.runtime.secure_files import find_paths_readable_by_others
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -41,7 +41,7 @@ def backup(run: Run, start: Start, own_settings: Settings) -> Path:
 def test_a_backup_is_put_into_a_new_directory(run: Run, start: Start, backup: Path) -> None:
     result = run("restore", str(backup), "--data", "new")
     assert "restored up to change 2" in result.output
-    assert paths_readable_by_others(backup) == paths_readable_by_others(Path("new")) == []
+    assert find_paths_readable_by_others(backup) == find_paths_readable_by_others(Path("new")) == []
     with start(small(Path("new").absolute())) as server:
         token = write(server, "zebras")  # of the time of the first: it is what comes next in the sequence, too
         assert sorted(by_words(server, "about", token)) == ["apples", "pears", "zebras"]

@@ -14,7 +14,7 @@ from cli.command_line import Run
 from click.testing import Result
 from client.scripted_server import Scripted
 
-from nomemory.cli.console import stderr_console, stdout_console
+from nomemory.cli.console import create_stderr_console, create_stdout_console
 from nomemory.cli.doctor import installation
 from nomemory.cli.doctor.installation import check_embedder, check_sqlite
 from nomemory.cli.doctor.server import check_version
@@ -177,5 +177,5 @@ def test_doctor_output_matches_the_golden_file(
         CheckResult("Message log", "fail", "database disk image is malformed", "Restore data/log.db from a backup."),
         CheckResult("Embedder", "skip", "an OpenAI-compatible endpoint, which costs to ask"),
     ]
-    TextOutput(stdout_console(), stderr_console()).show(Diagnosis(checks))
+    TextOutput(create_stdout_console(), create_stderr_console()).show(Diagnosis(checks))
     golden("doctor.txt", capsys.readouterr().out)

@@ -15,7 +15,7 @@ import pytest
 from cli.command_line import Run
 from client.scripted_server import REQUEST_ID, Answer, Scripted
 
-from nomemory.server.faults import Fault, Reason, Violation, invalid_argument_fault
+from nomemory.server.faults import Fault, Reason, Violation, build_invalid_argument_fault
 from nomemory.v1 import query_service_pb2
 
 NOMEMORY = [sys.executable, "-c", "from nomemory.cli.main import main; main()"]
@@ -33,7 +33,7 @@ def test_a_server_that_is_not_there_is_one_line_that_says_how_to_start_one(run: 
     ("answer", "expected"),
     [
         (
-            invalid_argument_fault(
+            build_invalid_argument_fault(
                 [Violation("page_size", "must be at most 500"), Violation("filter.role", "is unknown")]
             ),
             "Error: invalid field\n  page_size: must be at most 500\n  filter.role: is unknown\n",

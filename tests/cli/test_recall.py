@@ -12,7 +12,7 @@ from cli.command_line import Run
 from client.scripted_server import Scripted
 from rich.console import Console
 
-from nomemory.cli.console import stderr_console, stdout_console
+from nomemory.cli.console import create_stderr_console, create_stdout_console
 from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.text_output import TextOutput
 from nomemory.client import Client
@@ -94,13 +94,13 @@ def test_roles_are_spelled_as_an_import_takes_them(capsys: pytest.CaptureFixture
 
 def test_an_answer_without_statements_shows_the_nearest_messages(capsys: pytest.CaptureFixture[str]) -> None:
     nothing = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT)
-    TextOutput(stdout_console(), stderr_console()).show(nothing)
+    TextOutput(create_stdout_console(), create_stderr_console()).show(nothing)
     assert capsys.readouterr().out == "– No answer found.\n"
     pending = pb.RecallResponse(verdict=pb.VERDICT_PENDING)
-    TextOutput(stdout_console(), stderr_console()).show(pending)
+    TextOutput(create_stdout_console(), create_stderr_console()).show(pending)
     assert capsys.readouterr().out == "… Some stored messages are not searchable yet. Try again.\n"
     near = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT, evidence=ANSWER.evidence)
-    TextOutput(stdout_console(), stderr_console()).show(near)
+    TextOutput(create_stdout_console(), create_stderr_console()).show(near)
     shown = capsys.readouterr().out
     assert shown.startswith("– Probably not answered.\n")
     assert "Nearest messages" in shown

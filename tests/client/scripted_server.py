@@ -10,7 +10,7 @@ import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from nomemory.server.api.grpc.status import grpc_status
+from nomemory.server.api.grpc.status import build_grpc_status
 from nomemory.server.faults import Fault
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
@@ -76,7 +76,7 @@ class Scripted(grpc.GenericRpcHandler):
         script = self._scripts[method]
         answer = script.pop(0) if len(script) > 1 else script[0]
         if isinstance(answer, Fault):
-            context.abort_with_status(grpc_status(answer, REQUEST_ID))
+            context.abort_with_status(build_grpc_status(answer, REQUEST_ID))
         if isinstance(answer, grpc.StatusCode):
             context.abort(answer, "nobody is in")
         assert isinstance(answer, Message)

@@ -17,7 +17,7 @@ from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError, Violation
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
-from nomemory.server.faults import Fault, Reason, field_fault
+from nomemory.server.faults import Fault, Reason, build_field_fault
 from nomemory.server.faults import Violation as BadField
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
@@ -273,7 +273,7 @@ def test_only_unavailable_is_sent_again(call: Call, script: Scripted) -> None:
 
 def test_error_has_all_details_of_the_server(call: Call, script: Scripted) -> None:
     bad = (BadField("page_size", "must be at most 500"), BadField("user_id", "is required"))
-    script.will("ListMessages", field_fault(Reason.ERROR_REASON_INVALID_FIELD, *bad))
+    script.will("ListMessages", build_field_fault(Reason.ERROR_REASON_INVALID_FIELD, *bad))
     with pytest.raises(NoMemoryError) as caught:
         call(script.target, "list_messages", "")
     error = caught.value

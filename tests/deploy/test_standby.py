@@ -19,9 +19,9 @@ from nomemory.server.store.postgres.connections import Database
 from proofs.private_postgres import (
     NOT_INSTALLED,
     PrivatePostgres,
+    build_unprivileged_command_prefix,
     create_postgres,
     find_program_directory,
-    unprivileged_command_prefix,
 )
 
 pytestmark = pytest.mark.skipif(find_program_directory() is None, reason=NOT_INSTALLED)
@@ -44,7 +44,7 @@ def primary() -> Iterator[PrivatePostgres]:
     try:
         server.start(("fsync=off", "wal_level=replica"))
         with scripts_in(server) as scripts:
-            command = [*unprivileged_command_prefix(), "bash", str(scripts / "first-start.sh")]
+            command = [*build_unprivileged_command_prefix(), "bash", str(scripts / "first-start.sh")]
             done = subprocess.run(
                 command, env=variables(server, POSTGRES_USER="postgres"), capture_output=True, text=True, check=False
             )
@@ -78,7 +78,7 @@ def standby(primary: PrivatePostgres) -> Iterator[subprocess.Popen[bytes]]:
         scripts_in(primary) as scripts,
         (primary.root / "copy/said").open("ab") as output,
         subprocess.Popen(
-            [*unprivileged_command_prefix(), "bash", str(scripts / "standby.sh"), *where],
+            [*build_unprivileged_command_prefix(), "bash", str(scripts / "standby.sh"), *where],
             env=variables(primary, **environment), stdout=output, stderr=output,
         ) as process,
     ):  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from nomemory.server.embedding.protocol import TextRefusedError, embedder_unavailable_fault
+from nomemory.server.embedding.protocol import TextRejectedError, build_embedder_unavailable_fault
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder
 from nomemory.server.faults import Fault
@@ -38,7 +38,7 @@ class CountingEmbedder:
         self._check()
         for position, text in enumerate(texts):
             if text in self.refused:
-                raise TextRefusedError(position, "refused")
+                raise TextRejectedError(position, "refused")
         return [text.encode() for text in texts]
 
     async def close(self) -> None:
@@ -46,7 +46,7 @@ class CountingEmbedder:
 
     def _check(self) -> None:
         if self.is_down:
-            raise embedder_unavailable_fault("away", "connection")
+            raise build_embedder_unavailable_fault("away", "connection")
 
 
 def never() -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from nomemory.cli.doctor.installation import check_embedder
 from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder, create_local_embedder
-from nomemory.server.embedding.protocol import TextRefusedError
+from nomemory.server.embedding.protocol import TextRejectedError
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.settings import Settings
 
@@ -199,7 +199,7 @@ async def test_a_text_without_a_usable_vector_is_refused_where_others_have_one(t
     states[2] = np.nan
     embedder = create_local_embedder(settings(write_model(tmp_path, states)))
     try:
-        with pytest.raises(TextRefusedError):
+        with pytest.raises(TextRejectedError):
             await embedder.embed_documents(["tea", "coffee"])
     finally:
         await embedder.close()
@@ -216,7 +216,7 @@ async def test_a_token_that_the_model_does_not_know_costs_its_text_and_not_the_p
     try:
         await embedder.embed_documents(["hello"])
         processes = embedder.process_ids
-        with pytest.raises(TextRefusedError) as refused:
+        with pytest.raises(TextRejectedError) as refused:
             await embedder.embed_documents(["tea", "tea <mask>", "coffee"])
         assert refused.value.position == 1
         with pytest.raises(Fault) as failed:

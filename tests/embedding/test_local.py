@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nomemory.server.embedding.local import LocalEmbedder, cache_directory
+from nomemory.server.embedding.local import LocalEmbedder, get_cache_directory
 from nomemory.server.embedding.local_model import PACKAGE_DIMENSION as DIMENSION
-from nomemory.server.embedding.local_model import is_local_model_available, package_model
-from nomemory.server.embedding.protocol import TextRefusedError
+from nomemory.server.embedding.local_model import create_package_model, is_local_model_available
+from nomemory.server.embedding.protocol import TextRejectedError
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 
@@ -27,7 +27,7 @@ LONG = "我从小就不吃辣椒，因为胃不好。" * 70
 
 @pytest.fixture
 async def embedder() -> AsyncIterator[LocalEmbedder]:
-    embedder = LocalEmbedder(60, package_model(cache_directory()))
+    embedder = LocalEmbedder(60, create_package_model(get_cache_directory()))
     yield embedder
     await embedder.close()
 
@@ -98,7 +98,7 @@ async def test_a_text_that_kills_the_model_twice_is_refused_and_the_next_one_is_
             killed.add(process_id)
             os.kill(process_id, signal.SIGKILL)
     assert len(killed) == 2
-    with pytest.raises(TextRefusedError) as refused:
+    with pytest.raises(TextRejectedError) as refused:
         await documents
     assert refused.value.position == 0
     assert len(await embedder.embed_documents(["tea"])) == 1

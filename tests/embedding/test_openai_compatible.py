@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, create_client
-from nomemory.server.embedding.protocol import TextRefusedError, may_be_caused_by_text
+from nomemory.server.embedding.protocol import TextRejectedError, may_be_caused_by_text
 from nomemory.server.faults import Fault, Reason
 
 DIMENSION = 6
@@ -249,7 +249,7 @@ async def test_the_text_that_is_refused_is_found(
     texts = [f"text {number}" for number in range(8)]
     poison = 4 + index
     endpoint.answer = refusing(status, texts[poison])
-    with pytest.raises(TextRefusedError) as refused:
+    with pytest.raises(TextRejectedError) as refused:
         await embedder.embed_documents(texts)
     assert (refused.value.position, f"HTTP status {status}" in str(refused.value)) == (poison, True)
 
@@ -280,7 +280,7 @@ async def test_a_text_whose_vector_cannot_be_used_is_refused(
         return reply({"data": [{"embedding": vector} for vector in vectors]})
 
     endpoint.answer = answer
-    with pytest.raises(TextRefusedError) as refused:
+    with pytest.raises(TextRejectedError) as refused:
         await embedder.embed_documents(["tea", "poison"])
     assert refused.value.position == 1
 

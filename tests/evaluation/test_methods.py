@@ -22,7 +22,7 @@ from evaluation.asking import (
 from evaluation.labeled_file import Question
 from nomemory.client import Client
 from nomemory.client.errors import NoMemoryError
-from nomemory.server.faults import Fault, Reason, Violation, field_fault
+from nomemory.server.faults import Fault, Reason, Violation, build_field_fault
 from nomemory.v1 import query_service_pb2 as pb
 
 QUESTION = Question("q", "ann", "我对什么过敏？", "food", frozenset({"m1"}), datetime(2025, 6, 1, tzinfo=UTC))
@@ -55,7 +55,9 @@ def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script
 
 
 def test_too_complex_question_is_shortened_until_it_is_accepted(script: Scripted) -> None:
-    too_complex = field_fault(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", "has more than 128 terms"))
+    too_complex = build_field_fault(
+        Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", "has more than 128 terms")
+    )
     script.will("LexicalSearch", too_complex, too_complex, pb.LexicalSearchResponse())
     question = Question("q", "ann", "词" * 3000, "food", frozenset(), None)
     assert measured(script, ask_lexical, question).is_truncated

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.metrics import (
-    auc,
-    balanced_accuracy,
+    compute_auc,
+    compute_balanced_accuracy,
     compute_mean_interval,
+    compute_precision,
     compute_ranking_metrics,
     compute_session_metrics,
     draw_bootstrap_weights,
-    precision,
 )
 
 IDS = [f"m{n}" for n in range(80)]
@@ -39,13 +39,13 @@ def test_a_ranking_worked_out_by_hand() -> None:
         "mrr": 0.5,
         "ndcg@10": pytest.approx((0.63093 + 0.43068 + 0.30103) / (1 + 0.63093 + 0.5 + 0.43068), abs=1e-4),
     }
-    assert precision(ranked, {"a", "b", "c", "d"}) == pytest.approx(3 / 9)
+    assert compute_precision(ranked, {"a", "b", "c", "d"}) == pytest.approx(3 / 9)
 
 
 def test_metrics_are_0_if_nothing_is_found_and_1_if_all_is() -> None:
     assert set(compute_ranking_metrics([], {"a"}).values()) == {0}
     assert set(compute_ranking_metrics(["a"], {"a"}).values()) == {1}
-    assert precision([], {"a"}) == 0
+    assert compute_precision([], {"a"}) == 0
 
 
 @given(rankings, evidence_sets)
@@ -67,27 +67,27 @@ def test_metrics_are_what_their_definitions_say(ranked: list[str], evidence: fro
 @given(scores, scores)
 def test_the_area_is_the_share_of_pairs_in_the_right_order(ours: list[float], theirs: list[float]) -> None:
     pairs = [1.0 if a > b else 0.5 if a == b else 0.0 for a, b in product(ours, theirs)]
-    area, (low, high) = auc(ours, theirs)
+    area, (low, high) = compute_auc(ours, theirs)
     assert area == pytest.approx(sum(pairs) / len(pairs))
     assert 0 <= low <= high <= 1 + 1e-12
 
 
 def test_an_area_worked_out_by_hand() -> None:
-    assert auc([0.9, 0.6], [0.7, 0.1])[0] == 0.75
-    assert auc([0.5], [0.5])[0] == 0.5
-    assert auc([1.0, 1.0], [0.0])[1] == pytest.approx((1, 1))
+    assert compute_auc([0.9, 0.6], [0.7, 0.1])[0] == 0.75
+    assert compute_auc([0.5], [0.5])[0] == 0.5
+    assert compute_auc([1.0, 1.0], [0.0])[1] == pytest.approx((1, 1))
 
 
 def test_both_sides_are_drawn_apart() -> None:
     scores = [n / 50 for n in range(50)]
-    area, (low, high) = auc(scores, scores)
+    area, (low, high) = compute_auc(scores, scores)
     assert area == 0.5
     assert high - low > 0.1, "drawn together, wins and losses would cancel out"
 
 
 def test_balanced_accuracy_weighs_both_sides_the_same() -> None:
-    assert balanced_accuracy([1, 1, 1, 0], [0])[0] == pytest.approx(0.375)
-    assert balanced_accuracy([1, 1], [1])[1] == pytest.approx((1, 1))
+    assert compute_balanced_accuracy([1, 1, 1, 0], [0])[0] == pytest.approx(0.375)
+    assert compute_balanced_accuracy([1, 1], [1])[1] == pytest.approx((1, 1))
 
 
 def test_an_interval_is_as_wide_as_theory_says_and_the_same_every_time() -> None:

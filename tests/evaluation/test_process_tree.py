@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.temporary_server import measure_cpu_ms, process_tree
+from evaluation.temporary_server import list_process_tree, measure_cpu_ms
 
 STARTING = "subprocess.run([sys.executable, '-c', 'while True: pass'])"
 BUSY = f"import subprocess, sys, threading; threading.Thread(target=lambda: {STARTING}).start()"
@@ -20,19 +20,19 @@ BUSY = f"import subprocess, sys, threading; threading.Thread(target=lambda: {STA
 def test_the_children_count_too() -> None:
     with subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True) as process:
         try:
-            while len(process_tree(process.pid)) < 2:
+            while len(list_process_tree(process.pid)) < 2:
                 pass
-            while (measure_cpu_ms(process_tree(process.pid)) or 0) < 200:
+            while (measure_cpu_ms(list_process_tree(process.pid)) or 0) < 200:
                 pass
-            assert len(process_tree(process.pid)) == 2
+            assert len(list_process_tree(process.pid)) == 2
             assert (measure_cpu_ms([process.pid]) or 0) < 200
         finally:
-            for pid in process_tree(process.pid):
+            for pid in list_process_tree(process.pid):
                 os.kill(pid, signal.SIGKILL)
 
 
 def test_a_process_that_has_ended_has_no_cpu_time() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    assert process_tree(process.pid) == [process.pid]
+    assert list_process_tree(process.pid) == [process.pid]
     assert measure_cpu_ms([process.pid]) is None

@@ -87,7 +87,9 @@ def test_feedback_scores_are_between_zero_and_one(made: tuple[Timeline, Ranking,
     followed = select_feedback(line, ranking.scores, {"ann"})
     assert sum(leader.weight for leader in followed) <= 1 + 1e-9
     terms = {term for leader in followed for term in leader.terms}
-    indexes_by_term = {term: np.array([n for n in range(len(line)) if term in line.message_terms(n)]) for term in terms}
+    indexes_by_term = {
+        term: np.array([n for n in range(len(line)) if term in line.get_message_terms(n)]) for term in terms
+    }
     occurrences = {term: TermOccurrences(len(at), at) for term, at in indexes_by_term.items()}
     worth = compute_feedback_scores(line, followed, occurrences, len(line))
     assert ((worth >= 0) & (worth <= 1)).all()
@@ -140,7 +142,7 @@ def test_a_timeline_narrows_as_a_filter_does(
     message_filter = Filter(at * MINUTE_US, 15 * 10 * MINUTE_US, role, conversation)
     line = build_timeline(some)
     for logged_one, item, admitted in zip(
-        line.logged, line.features, line.filter_mask(message_filter).tolist(), strict=True
+        line.logged, line.features, line.build_filter_mask(message_filter).tolist(), strict=True
     ):
         message = Message("u", "m", logged_one.ts_us, Role(item.role), "x", item.name, item.conversation_id)
         assert admitted == message_filter.admits(message)

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, estimate_sufficiency, subject_score
+from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, compute_subject_score, estimate_sufficiency
 
 floats = st.floats(0, 1)
 
@@ -102,7 +102,7 @@ def test_sufficiency_falls_when_the_question_names_another_speaker(scores: Seque
     asking_back = replace(said_by_first, text_of=lambda _: "you ran a marathon")
     assert estimate_sufficiency(asking_back, [1], 2) > estimate_sufficiency(asking_back, [0], 2)
     assert (
-        subject_score("I ran", is_question=False)
-        > subject_score("You and I", is_question=False)
-        > subject_score("you ran", is_question=False)
+        compute_subject_score("I ran", is_question=False)
+        > compute_subject_score("You and I", is_question=False)
+        > compute_subject_score("you ran", is_question=False)
     )

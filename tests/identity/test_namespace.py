@@ -32,33 +32,33 @@ ODD_NAMES = ["", " ", "a/b", "/", "a b", "a\n", "ä", "名", "a" * 65, "..\\b", 
 @given(name=names, user_id=users)
 def test_namespace_round_trip_keeps_the_user_id(name: str, user_id: str) -> None:
     namespace = Namespace(name)
-    assert namespace.external_id(namespace.stored_id(user_id)) == user_id
-    assert remove_namespace_prefix(namespace.stored_id(user_id)) == user_id
+    assert namespace.to_external_id(namespace.to_stored_id(user_id)) == user_id
+    assert remove_namespace_prefix(namespace.to_stored_id(user_id)) == user_id
 
 
 @given(first=names, other=names, user_id=users, spelled=users)
 def test_user_ids_of_different_namespaces_are_disjoint(first: str, other: str, user_id: str, spelled: str) -> None:
     if first == other:
         return
-    stored = Namespace(first).stored_id(user_id)
-    assert stored != Namespace(other).stored_id(spelled)
+    stored = Namespace(first).to_stored_id(user_id)
+    assert stored != Namespace(other).to_stored_id(spelled)
     with pytest.raises(ForeignUserError):
-        Namespace(other).external_id(stored)
+        Namespace(other).to_external_id(stored)
 
 
 @given(name=names, others=st.lists(names, max_size=5), user_id=users)
 def test_counts_cover_only_the_namespace(name: str, others: list[str], user_id: str) -> None:
     _, (first, end) = build_users_condition(None, Namespace(name).prefix)
     for each in {name, *others}:
-        stored = Namespace(each).stored_id(user_id).encode(errors="surrogatepass")
+        stored = Namespace(each).to_stored_id(user_id).encode(errors="surrogatepass")
         assert (first.encode() <= stored < end.encode()) == (each == name)
 
 
 def test_blank_user_id_gets_no_prefix() -> None:
-    assert [Namespace("a").stored_id(blank) for blank in ("", " ", "\n", "\u3000")] == ["", " ", "\n", "\u3000"]
-    assert Namespace("a").external_id("") == ""
+    assert [Namespace("a").to_stored_id(blank) for blank in ("", " ", "\n", "\u3000")] == ["", " ", "\n", "\u3000"]
+    assert Namespace("a").to_external_id("") == ""
     with pytest.raises(ForeignUserError):
-        Namespace("a").external_id(" ")
+        Namespace("a").to_external_id(" ")
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)

@@ -23,7 +23,7 @@ from nomemory.cli.main import nomemory
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.server.api.identity.credentials import IdentitySettingsError
-from nomemory.server.api.identity.tls import TlsFiles, create_server_credentials, tls_files
+from nomemory.server.api.identity.tls import TlsFiles, create_server_credentials, get_tls_files
 from nomemory.server.runtime.healthcheck import is_serving
 from nomemory.server.runtime.settings import Settings
 from running_server import Server
@@ -227,7 +227,7 @@ def test_health_check_needs_no_caller_identity(settle: Settle, start: Start, tls
 def test_health_command_checks_a_tls_server(settle: Settle, start: Start, tls: Tls, *, mutual: bool) -> None:
     settings = settle(**(tls.mutual() if mutual else tls.settings()))
     with start(settings) as server:
-        assert is_serving(server.target, tls_files(settings))
+        assert is_serving(server.target, get_tls_files(settings))
         assert not is_serving(server.target)
         environment = {f"NOMEMORY_{name.upper()}": str(value) for name, value in tls.mutual().items() if mutual}
         environment |= {f"NOMEMORY_{name.upper()}": str(value) for name, value in tls.settings().items()}
@@ -256,6 +256,6 @@ def test_unusable_tls_files_prevent_the_start(settle: Settle, tls: Tls, case: in
 
 
 def credentials_of(settings: Settings) -> grpc.ServerCredentials:
-    files = tls_files(settings)
+    files = get_tls_files(settings)
     assert files is not None
     return create_server_credentials(files)

@@ -15,7 +15,7 @@ from chat_messages import ids, new_message
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import AccessControl, RequiredScopes, restrict_to_caller
 from nomemory.server.api.identity.caller import Caller, Scope
-from nomemory.server.api.identity.user_fields import user_ids_in
+from nomemory.server.api.identity.user_fields import find_user_ids
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.listen_address import ListenAddress, ListenAddresses
@@ -130,7 +130,7 @@ def test_nested_user_ids_are_found() -> None:
     request = i.WriteMessagesRequest(
         messages=[new_message("me", "a", "x"), new_message("", "b", "x"), new_message("them", "c", "x")]
     )
-    assert list(user_ids_in(request)) == ["me", "", "them"]
+    assert list(find_user_ids(request)) == ["me", "", "them"]
     with pytest.raises(Fault):
         confine_own(request)
     confine_own(i.WriteMessagesRequest(messages=[new_message("me", "a", "x")]))

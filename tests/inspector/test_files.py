@@ -13,8 +13,8 @@ from web.raw_http import answered, request
 
 from nomemory.inspector.gateway import READ_METHODS
 from nomemory.server.api.http import static_pages
-from nomemory.server.api.http.http_rules import http_rule, method_descriptors
-from nomemory.server.runtime.listen_address import ListenAddressError, http_address
+from nomemory.server.api.http.http_rules import find_method_descriptors, get_http_rule
+from nomemory.server.runtime.listen_address import ListenAddressError, get_http_address
 from nomemory.server.runtime.settings import Settings
 from running_server import started
 
@@ -38,9 +38,9 @@ def test_inspector_is_disabled_by_default() -> None:
 
 
 def test_inspector_enables_http_on_loopback() -> None:
-    assert http_address(Settings.from_environment()) == ""
-    assert http_address(Settings.from_environment(inspector=True)) == "127.0.0.1:7701"
-    assert http_address(Settings.from_environment(inspector=True, http_listen="127.0.0.1:0")) == "127.0.0.1:0"
+    assert get_http_address(Settings.from_environment()) == ""
+    assert get_http_address(Settings.from_environment(inspector=True)) == "127.0.0.1:7701"
+    assert get_http_address(Settings.from_environment(inspector=True, http_listen="127.0.0.1:0")) == "127.0.0.1:0"
 
 
 def test_files_are_served_with_security_headers(inspected: Inspected) -> None:
@@ -118,7 +118,7 @@ def test_files_have_no_external_urls(name: str) -> None:
 
 def test_only_read_methods_are_called() -> None:
     called = set(re.findall(r'(get|send\("POST"|post)(?:\(|, )"(v1/[^"]+)"', text("contract.js")))
-    rules = [http_rule(method) for method in method_descriptors(READ_METHODS)]
+    rules = [get_http_rule(method) for method in find_method_descriptors(READ_METHODS)]
     reading = {("get" if rule.verb == "GET" else "post", rule.template.replace("user_id", "userId")) for rule in rules}
     assert {("get" if verb == "get" else "post", f"/{path}") for verb, path in called} == reading
     others = [name for name in SCRIPTS if name != "contract.js"]

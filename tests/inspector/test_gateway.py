@@ -24,7 +24,7 @@ from web.raw_http import answered, request
 
 from nomemory.cli.main import nomemory
 from nomemory.inspector.gateway import READ_METHODS
-from nomemory.server.api.http.http_rules import method_descriptors
+from nomemory.server.api.http.http_rules import find_method_descriptors
 from running_server import started
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ def test_only_read_methods_are_called(opened: Opened) -> None:
 def test_read_methods_exist_in_the_contract() -> None:
     services = {path.split("/")[1] for path in READ_METHODS}
     assert services == {f"nomemory.v1.{name}Service" for name in ("Query", "Recall", "Server", "Ingest")}
-    assert {method.name for method in method_descriptors(READ_METHODS)} == {path.split("/")[2] for path in READ_METHODS}
+    assert {method.name for method in find_method_descriptors(READ_METHODS)} == {
+        path.split("/")[2] for path in READ_METHODS
+    }
 
 
 def test_calls_without_the_token_are_rejected(opened: Opened) -> None:

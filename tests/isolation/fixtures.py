@@ -122,7 +122,7 @@ class World:
                         i.WriteMessagesRequest(messages=messages), metadata=self.owner, timeout=_TIMEOUT_S
                     )
             self._wait_for_indexes(query)
-        self.processes_at_start, self.messages_at_start = self.server.pids_by_role(), self.messages_of_victims()
+        self.processes_at_start, self.messages_at_start = self.server.find_pids_by_role(), self.messages_of_victims()
 
     def messages_of_victims(self) -> list[list[message_pb2.ChatMessage]]:
         """Return all messages of each victim."""

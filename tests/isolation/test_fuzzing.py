@@ -175,7 +175,7 @@ def answer_problems(world: World, transport: HttpTransport, request: HttpRequest
 
 
 def test_fuzzing_changes_neither_server_nor_other_users(world: World) -> None:
-    processes, messages = world.server.pids_by_role(), world.messages_of_victims()
+    processes, messages = world.server.find_pids_by_role(), world.messages_of_victims()
     assert processes == world.processes_at_start
     assert messages == world.messages_at_start
     log = world.server.log.read_bytes()

@@ -9,9 +9,9 @@ from lexical.engine import Engine, OpenIndex
 from postgres import PrivatePostgres, fresh_schema
 
 from nomemory.server.message import Message
-from nomemory.server.metadata_hashes import entry_hashes
+from nomemory.server.metadata_hashes import compute_entry_hashes
 from nomemory.server.search.lexical.postgres.reader import PostgresLexicalIndex
-from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.search.lexical.postgres.token_columns import build_token_columns
 from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.checksums import compute_checksum
 from nomemory.server.store.postgres.connections import Database
@@ -70,7 +70,7 @@ def engine_of(server: PrivatePostgres) -> Engine:
 
 
 def _row(sequence: int, message: Message) -> tuple[object, ...]:
-    keys, tokens = token_columns(message)
+    keys, tokens = build_token_columns(message)
     key = (compute_bucket(message.user_id), message.user_id, message.ts_us, f"m{sequence}", sequence, message.expire_us)
     return (
         *key,
@@ -85,5 +85,5 @@ def _row(sequence: int, message: Message) -> tuple[object, ...]:
 def _entries(sequence: int, message: Message) -> list[tuple[object, ...]]:
     return [
         (compute_bucket(message.user_id), message.user_id, bytes.fromhex(mark), message.ts_us, f"m{sequence}")
-        for mark in entry_hashes(message.metadata.items())
+        for mark in compute_entry_hashes(message.metadata.items())
     ]

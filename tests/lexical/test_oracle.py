@@ -20,7 +20,7 @@ from nomemory.server.search.lexical import window
 from nomemory.server.search.lexical.postgres import reader as postgres_reader
 from nomemory.server.search.lexical.protocol import LexicalHit, Posting, RankPosition
 from nomemory.server.search.lexical.tantivy import reader as tantivy_reader
-from nomemory.server.search.lexical.window import window_terms
+from nomemory.server.search.lexical.window import select_window_terms
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,10 @@ def test_a_window_ranks_the_heaviest_terms_and_the_newest_messages(
     if ranking.window is None:
         assert hits == everything
         return
-    since_us, heaviest = ranking.window.since_us, window_terms(parsed_query, ranking.weights, ranking.window.terms)
+    since_us, heaviest = (
+        ranking.window.since_us,
+        select_window_terms(parsed_query, ranking.weights, ranking.window.terms),
+    )
     newest = [ts for _, ts, _ in everything if ts >= since_us]
     assert hits == [
         hit

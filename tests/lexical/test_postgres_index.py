@@ -29,7 +29,7 @@ from nomemory.server.search.lexical.postgres import search as postgres_search
 from nomemory.server.search.lexical.postgres import term_counts as postgres_counts
 from nomemory.server.search.lexical.postgres import token_columns as postgres_columns
 from nomemory.server.search.lexical.postgres.reader import PostgresLexicalIndex
-from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.search.lexical.postgres.token_columns import build_token_columns
 from nomemory.server.search.lexical.protocol import RankPosition
 from nomemory.server.search.lexical.tantivy import reader as tantivy_reader
 from nomemory.server.search.lexical_listing import LexicalListing
@@ -51,11 +51,13 @@ def postgres_shelf(postgres: PrivatePostgres) -> Iterator[Shelf]:
 @pytest.fixture(scope="module")
 def colliding(postgres: PrivatePostgres) -> Iterator[Shelf]:
     """Everybody's words have the same few keys."""
-    lookup_keys = postgres_columns.lookup_keys
+    lookup_keys = postgres_columns.compute_lookup_keys
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(postgres_search, "FEW", 0)  # so that keys lead to messages
         patch.setattr(
-            postgres_columns, "lookup_keys", lambda user, texts: [key % _COLLIDING for key in lookup_keys(user, texts)]
+            postgres_columns,
+            "compute_lookup_keys",
+            lambda user, texts: [key % _COLLIDING for key in lookup_keys(user, texts)],
         )
         with closing(Shelf(engine_of(postgres), Path())) as shelf:
             shelf.put(*random_messages(120))
@@ -194,7 +196,11 @@ async def listing_over(url: str) -> AsyncIterator[LexicalListing]:
     async with AsyncExitStack() as stack:
         pool, log = database.create_pool(), PostgresLogReader(database)
         writer = PostgresLogWriter(
-            database, queue_max=100, queue_max_bytes=1_000_000, announce=lambda: None, extract_tokens=token_columns
+            database,
+            queue_max=100,
+            queue_max_bytes=1_000_000,
+            announce=lambda: None,
+            extract_tokens=build_token_columns,
         )
         for close in (pool.close, log.close, writer.close):
             stack.push_async_callback(close)

@@ -12,13 +12,13 @@ from nomemory.server.search.lexical.message_class import classify_message
 from nomemory.server.search.lexical.postgres.token_columns import (
     TermPredicate,
     TokenColumns,
-    boost_predicates,
-    leaf_predicate,
-    lookup_keys,
-    token_columns,
+    build_boost_predicates,
+    build_leaf_predicate,
+    build_token_columns,
+    compute_lookup_keys,
 )
 from nomemory.text.analysis import analyze_text
-from nomemory.text.names import candidate_name_terms, name_terms
+from nomemory.text.names import extract_candidate_name_terms, extract_name_terms
 
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 FEW = st.text(st.sampled_from("火锅辣 吃a bcat's。각กิ"), max_size=20)
@@ -40,38 +40,38 @@ def stands_in(tokens: list[str], leaf: Leaf) -> bool:
 
 @given(TEXTS, USERS, st.data())
 def test_every_phrase_and_every_term_of_a_message_is_found(text: str, user: str, data: st.DataObject) -> None:
-    columns = token_columns(message(user, text))
+    columns = build_token_columns(message(user, text))
     tokens, terms = analyze_text(text)
     if tokens:
         start = data.draw(st.integers(0, len(tokens) - 1))
         phrase = tuple(tokens[start : start + data.draw(st.integers(1, 6))])
-        assert has(columns, leaf_predicate(user, Leaf(TokenField.CHARS, phrase)))
-    assert all(has(columns, leaf_predicate(user, Leaf(TokenField.TERMS, (term,)))) for term in terms)
+        assert has(columns, build_leaf_predicate(user, Leaf(TokenField.CHARS, phrase)))
+    assert all(has(columns, build_leaf_predicate(user, Leaf(TokenField.TERMS, (term,)))) for term in terms)
 
 
 @given(FEW, FEW)
 def test_a_predicate_matches_only_messages_that_contain_the_term_or_phrase(text: str, other: str) -> None:
-    columns = token_columns(message("u", text))
+    columns = build_token_columns(message("u", text))
     (tokens, terms), (phrase, others) = analyze_text(text), analyze_text(other)
     if phrase:
         leaf = Leaf(TokenField.CHARS, tuple(phrase))
-        assert has(columns, leaf_predicate("u", leaf)) == stands_in(tokens, leaf)
+        assert has(columns, build_leaf_predicate("u", leaf)) == stands_in(tokens, leaf)
     for term in others:
-        assert has(columns, leaf_predicate("u", Leaf(TokenField.TERMS, (term,)))) == (term in terms)
+        assert has(columns, build_leaf_predicate("u", Leaf(TokenField.TERMS, (term,)))) == (term in terms)
 
 
 @given(ANYTHING, ANYTHING)
 def test_a_speaker_is_found_by_the_terms_of_the_name(name: str, text: str) -> None:
-    columns = token_columns(message("u", "hello", name=name))
-    names = tuple(candidate_name_terms(text))
-    is_matched = any(has(columns, predicate) for predicate in boost_predicates("u", SpeakerBoost(names)))
-    assert is_matched == bool(set(names) & set(name_terms(name)))
-    assert not has(columns, leaf_predicate("u", Leaf(TokenField.TERMS, ("zebra",))))
+    columns = build_token_columns(message("u", "hello", name=name))
+    names = tuple(extract_candidate_name_terms(text))
+    is_matched = any(has(columns, predicate) for predicate in build_boost_predicates("u", SpeakerBoost(names)))
+    assert is_matched == bool(set(names) & set(extract_name_terms(name)))
+    assert not has(columns, build_leaf_predicate("u", Leaf(TokenField.TERMS, ("zebra",))))
 
 
 @given(TEXTS)
 def test_keys_are_distinct_and_no_other_users(text: str) -> None:
-    mine, others = token_columns(message("u", text)), token_columns(message("v", text))
+    mine, others = build_token_columns(message("u", text)), build_token_columns(message("v", text))
     assert len(set(mine.keys)) == len(mine.keys)
     assert not set(mine.keys) & set(others.keys)
     assert all(-(1 << 63) <= key < 1 << 63 for key in mine.keys)
@@ -81,16 +81,18 @@ def test_keys_are_distinct_and_no_other_users(text: str) -> None:
 
 @pytest.mark.parametrize(("user", "text"), [("u", "vw"), ("uv", "w"), ("uvw", "")])
 def test_a_user_and_a_text_run_into_no_other(user: str, text: str) -> None:
-    assert lookup_keys(user, [text.encode()]) != lookup_keys("uv", [b"vw"])
+    assert compute_lookup_keys(user, [text.encode()]) != compute_lookup_keys("uv", [b"vw"])
 
 
 def test_a_query_may_have_half_a_character() -> None:
-    assert not has(token_columns(message("u", "火锅")), leaf_predicate("u", Leaf(TokenField.CHARS, ("\ud800",))))
+    assert not has(
+        build_token_columns(message("u", "火锅")), build_leaf_predicate("u", Leaf(TokenField.CHARS, ("\ud800",)))
+    )
 
 
 def test_keys_do_not_change() -> None:
     """They are stored: another hash is another version."""
-    columns = token_columns(message("u", "不 吃辣 cats", name="Ann"))
+    columns = build_token_columns(message("u", "不 吃辣 cats", name="Ann"))
     assert columns.tokens == b"".join(
         [
             b"\x00",

@@ -14,7 +14,7 @@ from lexical.shelf import Shelf, message, query, shelved
 from nomemory.server.message import Role
 from nomemory.server.search.grammar.tree import Leaf
 from nomemory.server.search.lexical.message_class import is_question
-from nomemory.text.names import candidate_name_terms, name_terms
+from nomemory.text.names import extract_candidate_name_terms, extract_name_terms
 
 LONG = " ".join(f"word{number}" for number in range(30))
 
@@ -75,11 +75,11 @@ def test_a_word_that_begins_like_a_name_is_none(talk: Shelf) -> None:
     ],
 )
 def test_terms_of_a_name(name: str, terms: list[str]) -> None:
-    assert name_terms(name) == terms
+    assert extract_name_terms(name) == terms
 
 
 def test_terms_that_may_name_somebody() -> None:
-    assert candidate_name_terms("What did Anna say to 小明, bob?") == ["anna", "say", "bob", "ann…", "小明"]
+    assert extract_candidate_name_terms("What did Anna say to 小明, bob?") == ["anna", "say", "bob", "ann…", "小明"]
 
 
 def test_speakers_of_other_users_have_no_influence(engine: Engine, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from lexical.engine import open_tantivy_index
 from lexical.shelf import Shelf, message, shelved
 
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.search.lexical.message_class import CLASSES, class_weight, classify_message
+from nomemory.server.search.lexical.message_class import CLASSES, classify_message, get_class_weight
 from nomemory.server.search.lexical.tantivy import postings as tantivy_postings
 
 TERMS = [f"w{n:02}" for n in range(1, 61)]
@@ -70,4 +70,4 @@ def test_a_term_that_has_spread_since_is_found_everywhere(tmp_path: Path) -> Non
 def test_a_longer_message_and_a_question_are_of_a_class_that_counts_less() -> None:
     assert [classify_message("a", terms) for terms in (0, 7, 8, 23, 24, 71, 72, 10**6)] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [classify_message("a?", terms) for terms in (0, 72)] == [2, 5]
-    assert [class_weight(number) * 16 for number in CLASSES] == [16, 15, 14, 13, 12, 11]
+    assert [get_class_weight(number) * 16 for number in CLASSES] == [16, 15, 14, 13, 12, 11]

@@ -23,7 +23,7 @@ from server.fleet import until
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.local_server import IDLE_S, ensure_running
 from nomemory.client.sync import Client as Calls
-from nomemory.server.embedding.local import cache_directory
+from nomemory.server.embedding.local import get_cache_directory
 
 NOMEMORY = str(Path(sys.executable).with_name("nomemory"))
 HOOK = Path("server/nomemory/agents/hook.py").absolute()
@@ -46,7 +46,7 @@ class LocalHome:
             "PATH": os.environ["PATH"],
             "HOME": str(self.root),
             "XDG_DATA_HOME": str(self.root),
-            "NOMEMORY_EMBEDDING_MODEL_CACHE_DIR": str(cache_directory()),
+            "NOMEMORY_EMBEDDING_MODEL_CACHE_DIR": str(get_cache_directory()),
             "LC_ALL": "C.UTF-8",
         }
 

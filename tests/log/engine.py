@@ -13,9 +13,9 @@ from postgres import PrivatePostgres, schema_url
 from nomemory.server import wire
 from nomemory.server.message import LoggedMessage, Message
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.search.lexical.postgres.token_columns import build_token_columns
 from nomemory.server.store.change_feed import ChangeFeed
-from nomemory.server.store.expiry_sweeper import ExpiredMessageRemover
+from nomemory.server.store.expiry_sweeper import ExpiredMessageDeleter
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.feed import PostgresChangeFeed
 from nomemory.server.store.postgres.reader import PostgresLogReader
@@ -36,7 +36,7 @@ class Log:
     """An open log with its writer, reader and change feed."""
 
     writer: LogWriter
-    expired: ExpiredMessageRemover
+    expired: ExpiredMessageDeleter
     reader: LogReader
     feed: ChangeFeed
     close: Callable[[], Awaitable[None]]
@@ -51,7 +51,7 @@ class Log:
     async def sweep(self, limit: int = 100) -> int:
         removed, after = 0, ""
         while True:
-            swept = await self.expired.remove_expired_messages(after, limit)
+            swept = await self.expired.delete_expired_messages(after, limit)
             removed += swept.removed
             if swept.after is None:
                 return removed
@@ -104,7 +104,7 @@ class PostgresEngine:
             database,
             queue_max=100,
             queue_max_bytes=10**9,
-            extract_tokens=token_columns,
+            extract_tokens=build_token_columns,
             announce=lambda: None,
             retention=retention,
         )

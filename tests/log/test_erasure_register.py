@@ -29,8 +29,8 @@ from nomemory.server.store.sqlite.erasure_register import read_erasures
 KEY = RegisterKey.from_log_id("0123456789abcdef")
 FIRST, SECOND, THIRD = EpochStart("", 0, 0), EpochStart("e1", 10, 1_000), EpochStart("e2", 30, 2_000)
 ERASURES = [
-    ErasureEntry(KEY.digest_user("u"), USER, "", 7, 1_750_000_000_123_456),
-    ErasureEntry(KEY.digest_message("v", "m"), MESSAGE, "e1", 9, 1_750_000_000_000_001),
+    ErasureEntry(KEY.compute_user_digest("u"), USER, "", 7, 1_750_000_000_123_456),
+    ErasureEntry(KEY.compute_message_digest("v", "m"), MESSAGE, "e1", 9, 1_750_000_000_000_001),
 ]
 
 
@@ -56,13 +56,13 @@ async def test_deletions_and_erasures_are_registered_and_replacements_are_not(
     await log.writer.delete("u", ["a", "unknown"])
     await log.writer.delete_matching("u", Filter(since_us=3, until_us=4))
     entries = await build_metadata_rows(engine, tmp_path)
-    assert entries.keys() == {key.digest_message("u", "a"), key.digest_message("u", "c")}
+    assert entries.keys() == {key.compute_message_digest("u", "a"), key.compute_message_digest("u", "c")}
     await log.writer.erase("v")
     await log.writer.erase("nobody")
     entries = await build_metadata_rows(engine, tmp_path)
     assert {(entry.digest, entry.kind) for entry in entries.values() if entry.kind == USER} == {
-        (key.digest_user("v"), USER),
-        (key.digest_user("nobody"), USER),
+        (key.compute_user_digest("v"), USER),
+        (key.compute_user_digest("nobody"), USER),
     }
     assert all(entry.epoch == "" for entry in entries.values())
 
@@ -84,7 +84,7 @@ async def test_an_entry_is_later_than_what_was_erased_and_earlier_than_what_is_w
         latest = max(entry.sequence for entry in (await build_metadata_rows(engine, tmp_path)).values())
         assert before < latest < after
     assert len(await build_metadata_rows(engine, tmp_path)) == 2  # the message and the user
-    assert key.digest_message("u", "a") in await build_metadata_rows(engine, tmp_path)
+    assert key.compute_message_digest("u", "a") in await build_metadata_rows(engine, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_a_restored_log_without_a_new_epoch_is_rejected(epoch: str, sequence: in
 
 
 def test_ids_of_different_kinds_and_logs_have_different_digests() -> None:
-    assert KEY.digest_user("u") != KEY.digest_message("u", "")
-    assert KEY.digest_user("u") != RegisterKey.from_log_id("another").digest_user("u")
-    assert KEY.digest_message("ab", "c") != KEY.digest_message("a", "bc")
+    assert KEY.compute_user_digest("u") != KEY.compute_message_digest("u", "")
+    assert KEY.compute_user_digest("u") != RegisterKey.from_log_id("another").compute_user_digest("u")
+    assert KEY.compute_message_digest("ab", "c") != KEY.compute_message_digest("a", "bc")
 
 
 def test_a_register_file_contains_what_was_written(tmp_path: Path) -> None:
@@ -166,5 +166,5 @@ async def test_postgresql_computes_the_same_digests(postgres_url: str) -> None:
             message,
         )
         assert row is not None
-        assert tuple(row) == (KEY.digest_user(user), KEY.digest_message(user, message))
+        assert tuple(row) == (KEY.compute_user_digest(user), KEY.compute_message_digest(user, message))
     connection.terminate()

@@ -13,7 +13,7 @@ import pytest
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
-from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.search.lexical.postgres.token_columns import build_token_columns
 from nomemory.server.store.buckets import BUCKETS, compute_bucket
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.schema import upgrade_schema
@@ -61,7 +61,7 @@ async def opened(database: Database, writers: int, connections: int = 4) -> Asyn
                 database,
                 queue_max=1000,
                 queue_max_bytes=10**9,
-                extract_tokens=token_columns,
+                extract_tokens=build_token_columns,
                 announce=lambda: None,
                 connections=connections,
             )
@@ -143,7 +143,12 @@ async def test_a_permanently_conflicting_transaction_fails(database: Database) -
 
 async def test_queue_limits_apply_to_all_connections_together(database: Database) -> None:
     writer = PostgresLogWriter(
-        database, queue_max=4, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None, connections=4
+        database,
+        queue_max=4,
+        queue_max_bytes=10**9,
+        extract_tokens=build_token_columns,
+        announce=lambda: None,
+        connections=4,
     )
     calls = [asyncio.create_task(write(writer, new_messages(user_of(bucket)))) for bucket in (0, 1, 2, 3, 4)]
     answers = await asyncio.gather(*calls, return_exceptions=True)

@@ -14,7 +14,7 @@ from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.search.lexical.postgres.token_columns import build_token_columns
 from nomemory.server.store.commit import CommitPlan
 from nomemory.server.store.postgres.connections import Database, translate_errors
 from nomemory.server.store.postgres.reader import PostgresLogReader
@@ -31,7 +31,7 @@ def new_message(message_id: str, ts_us: int = 0) -> Message:
 
 def _writer(database: Database) -> PostgresLogWriter:
     return PostgresLogWriter(
-        database, queue_max=1000, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None
+        database, queue_max=1000, queue_max_bytes=10**9, extract_tokens=build_token_columns, announce=lambda: None
     )
 
 

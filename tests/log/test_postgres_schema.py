@@ -11,8 +11,8 @@ from postgres import PrivatePostgres, execute_statement
 
 from nomemory.server import wire
 from nomemory.server.message import Message, Role
-from nomemory.server.message_ids import message_id_of
-from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.message_ids import encode_message_id
+from nomemory.server.search.lexical.postgres.token_columns import build_token_columns
 from nomemory.server.store.buckets import BUCKETS, compute_bucket
 from nomemory.server.store.checksums import compute_checksum
 from nomemory.server.store.errors import LogUnusableError, LogVersionError
@@ -132,7 +132,7 @@ async def test_an_upgrade_keeps_messages_sequences_and_ids(postgres_url: str, ve
     assert await _wiped(database) == [3] * BUCKETS
     reader, feed = PostgresLogReader(database), PostgresChangeFeed(database)
     writer = PostgresLogWriter(
-        database, queue_max=9, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None
+        database, queue_max=9, queue_max_bytes=10**9, extract_tokens=build_token_columns, announce=lambda: None
     )
     for user in "uv":
         assert wire.decode((await reader.read_messages(user, ["m"]))["m"].wire).content == f"of {user}"
@@ -141,7 +141,7 @@ async def test_an_upgrade_keeps_messages_sequences_and_ids(postgres_url: str, ve
     for user in "uvw":
         written = await writer.write([Message(user, "", 1, Role.USER, "later")], on_conflict=OnConflict.REFUSE)
         assert written.sequence > 4
-        assert written.message_ids[0] > message_id_of(LAST_ID)
+        assert written.message_ids[0] > encode_message_id(LAST_ID)
     for close in (reader.close, writer.close):
         await close()
     feed.close()
@@ -160,7 +160,7 @@ async def test_the_first_sequence_of_an_upgraded_empty_log_is_one(postgres_url: 
     database = Database(postgres_url)
     await upgrade_schema(database)
     writer = PostgresLogWriter(
-        database, queue_max=9, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None
+        database, queue_max=9, queue_max_bytes=10**9, extract_tokens=build_token_columns, announce=lambda: None
     )
     assert (await writer.write([Message("u", "", 1, Role.USER, "x")], on_conflict=OnConflict.REFUSE)).sequence == 1
     await writer.close()

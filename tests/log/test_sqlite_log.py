@@ -15,7 +15,7 @@ from log.test_message_log import new_message
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.metadata_hashes import entry_hash_bytes
+from nomemory.server.metadata_hashes import compute_entry_hash_bytes
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.results import MessagePosition, OnConflict, WriteOutcome
 from nomemory.server.store.sqlite.reader import SqliteLogReader
@@ -119,7 +119,7 @@ async def test_metadata_of_removed_messages_is_deleted(log: Log) -> None:
     await log.write(tagged(2, {"k": "w"}), on_conflict=OnConflict.REPLACE)
     await log.write(tagged(3, {}), on_conflict=OnConflict.REPLACE)
     left = connection_of(log).execute("SELECT message_id, mark FROM metadata_entries").fetchall()
-    assert left == [("m2", entry_hash_bytes(("k", "w")))]
+    assert left == [("m2", compute_entry_hash_bytes(("k", "w")))]
 
 
 async def test_a_failing_batch_does_not_fail_others_in_its_commit(log: Log) -> None:

@@ -74,7 +74,7 @@ def test_oldest_first_pages_equal_brute_force_during_writes(
             "u", message_filter, after=after, pinned=pinned, limit=size, oldest_first=True
         ):
             walked += map(wire.decode, wires)
-            after = MessagePosition(*wire.sort_key(wires[-1]))
+            after = MessagePosition(*wire.build_sort_key(wires[-1]))
             await log.write(*late, on_conflict=OnConflict.SKIP)
         await log.close()
         return walked

@@ -15,7 +15,7 @@ from log.test_message_log import new_message
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
-from nomemory.server.message_ids import IdAllocator, message_id_of
+from nomemory.server.message_ids import IdAllocator, encode_message_id
 from nomemory.server.store.errors import LogUnusableError
 from nomemory.server.store.results import OnConflict, WriteOutcome, WriteReceipt
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
@@ -107,7 +107,7 @@ def test_generated_ids_increase_despite_clock_changes(times: list[tuple[int, int
         first = numbers.allocate(count)
         given_out += [first, first + count - 1] if count > 1 else [first]
     assert given_out == sorted(set(given_out))
-    assert list(map(message_id_of, given_out)) == sorted(map(message_id_of, given_out))
+    assert list(map(encode_message_id, given_out)) == sorted(map(encode_message_id, given_out))
 
 
 def test_two_logs_generate_different_ids() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from metrics.scraping import read, scraped
 
-from nomemory.server.embedding.protocol import embedder_unavailable_fault
+from nomemory.server.embedding.protocol import build_embedder_unavailable_fault
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder
 from nomemory.server.faults import Fault, Reason
@@ -36,7 +36,7 @@ class Model:
 
     async def embed_query(self, text: str) -> Vector:
         if text == "refused":
-            raise embedder_unavailable_fault("it refuses", "scripted")
+            raise build_embedder_unavailable_fault("it refuses", "scripted")
         return np.ones(2, np.float32).tobytes()
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:

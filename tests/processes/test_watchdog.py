@@ -39,7 +39,7 @@ async def test_an_idle_unresponsive_worker_is_killed() -> None:
     async with watched(IDLE, with_faults) as (watching, pipe):
         await asyncio.wait_for(watching, 60)
         await asyncio.wait_for(pipe.wait_closed(), 60)
-        assert [fault.kind for fault in with_faults.faults.active_faults()] == [UNRESPONSIVE]
+        assert [fault.kind for fault in with_faults.faults.list_active_faults()] == [UNRESPONSIVE]
 
 
 async def test_a_busy_worker_may_be_silent_for_longer() -> None:
@@ -49,7 +49,7 @@ async def test_a_busy_worker_may_be_silent_for_longer() -> None:
         await asyncio.sleep(0.5)
         assert pipe.is_open
         assert not watching.done()
-        assert not with_faults.faults.active_faults()
+        assert not with_faults.faults.list_active_faults()
 
 
 async def test_a_busy_worker_that_is_silent_for_too_long_is_killed() -> None:
@@ -70,7 +70,7 @@ async def test_a_worker_over_its_memory_limit_ends() -> None:
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
         await asyncio.wait_for(watching, 60)
-        assert {fault.kind for fault in with_faults.faults.active_faults()} <= {MEMORY_LIMIT_EXCEEDED}
+        assert {fault.kind for fault in with_faults.faults.list_active_faults()} <= {MEMORY_LIMIT_EXCEEDED}
 
 
 async def test_the_watchdog_kills_a_worker_over_its_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,4 +79,4 @@ async def test_the_watchdog_kills_a_worker_over_its_memory_limit(monkeypatch: py
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
         await asyncio.wait_for(watching, 60)
-        assert [fault.kind for fault in with_faults.faults.active_faults()] == [MEMORY_LIMIT_EXCEEDED]
+        assert [fault.kind for fault in with_faults.faults.list_active_faults()] == [MEMORY_LIMIT_EXCEEDED]

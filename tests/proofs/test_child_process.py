@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.temporary_server import process_tree
-from proofs.processes import running_pids
+from evaluation.temporary_server import list_process_tree
+from proofs.processes import select_running_pids
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 EXIT_MAX_S = 30
@@ -32,12 +32,12 @@ def test_server_processes_exit_with_the_script(number: signal.Signals, tmp_path:
     with subprocess.Popen([sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, text=True) as script:
         assert script.stdout
         server = int(script.stdout.readline())
-        processes = set(process_tree(server))
+        processes = set(list_process_tree(server))
         script.send_signal(number)
         assert script.wait(EXIT_MAX_S) == (128 + number if number == signal.SIGTERM else -number)
     assert len(processes) > 1
     deadline = time.monotonic() + EXIT_MAX_S
-    while (left := running_pids(processes)) and time.monotonic() < deadline:
+    while (left := select_running_pids(processes)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left
     if number == signal.SIGTERM:

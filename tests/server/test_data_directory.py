@@ -13,7 +13,7 @@ from server.fleet import command, environment
 
 from chat_messages import new_message
 from nomemory.server.runtime.data_directory import DataDirectory, DataDirectoryUnusableError
-from nomemory.server.runtime.secure_files import paths_readable_by_others
+from nomemory.server.runtime.secure_files import find_paths_readable_by_others
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
@@ -42,10 +42,10 @@ def test_files_of_a_server_are_private(tmp_path: Path) -> None:
         IngestServiceStub(channel).WriteMessages(written)
         assert (data / "log.db-wal").exists()
         assert list(data.glob("vectors/*/vectors.db"))
-        assert paths_readable_by_others(data) == []
+        assert find_paths_readable_by_others(data) == []
         process.terminate()
         process.wait(30)
-    assert paths_readable_by_others(data) == []
+    assert find_paths_readable_by_others(data) == []
 
 
 @pytest.mark.parametrize("path", ["/dev/null/data", "/proc/nomemory"])

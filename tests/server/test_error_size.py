@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_messages import new_message
-from nomemory.server.api.grpc.status import grpc_status
+from nomemory.server.api.grpc.status import build_grpc_status
 from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
@@ -77,7 +77,7 @@ violations = st.lists(st.builds(Violation, st.text(max_size=60), st.text(max_siz
 
 @given(message=st.text(max_size=2_000), named=violations)
 def test_status_fits_into_response_headers(message: str, named: list[Violation]) -> None:
-    ended = grpc_status(
+    ended = build_grpc_status(
         Fault(Reason.ERROR_REASON_INVALID_FIELD, message, violations=named, retry_after_s=1), LONGEST_ID
     )
     detailed = status_pb2.Status.FromString(dict(ended.trailing_metadata)["grpc-status-details-bin"])

@@ -22,7 +22,7 @@ from nomemory.server.api.host_interceptors import HostInterceptors
 from nomemory.server.api.identity.access import AccessControl, RequiredScopes
 from nomemory.server.api.identity.caller import Caller, Metadata, Scope
 from nomemory.server.api.service import ServedMethod
-from nomemory.server.faults import Fault, Reason, overload_fault
+from nomemory.server.faults import Fault, Reason, build_overload_fault
 from nomemory.server.runtime.listen_address import ListenAddress, ListenAddresses
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
@@ -230,7 +230,7 @@ async def test_calls_at_the_same_time_do_not_see_each_other() -> None:
 
 async def test_hook_can_reject_a_call() -> None:
     async def refuse(_request: ProtoMessage, _context: CallContext) -> None:
-        raise overload_fault("enough for today")
+        raise build_overload_fault("enough for today")
 
     with logged(call_record) as logs:
         async with hosting(HostInterceptors(before_handler=(refuse,))) as channel:

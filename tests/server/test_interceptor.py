@@ -72,9 +72,9 @@ class Misbehaving:
         raise Fault(Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, "the embedder does not respond", retry_after_s=1.5)
 
     async def many_violations(self, request: q.BatchGetMessagesRequest, _context: CallContext) -> bytes:
-        from nomemory.server.faults import Violation, invalid_argument_fault  # noqa: PLC0415 - of this case only
+        from nomemory.server.faults import Violation, build_invalid_argument_fault  # noqa: PLC0415 - of this case only
 
-        raise invalid_argument_fault(
+        raise build_invalid_argument_fault(
             [Violation(f"message_ids[{n}]", "must not be blank") for n, _ in enumerate(request.message_ids)]
         )
 

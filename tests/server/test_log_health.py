@@ -34,8 +34,8 @@ async def test_a_halted_log_is_told_of_though_its_question_does_not_end() -> Non
     watching = asyncio.ensure_future(check_log(cast("LogReader", log), faults, 0.01, say))
     log.is_halted = True
     assert await reports.get() is False
-    assert [item.component for item in faults.active_faults()] == [MESSAGE_LOG]
+    assert [item.component for item in faults.list_active_faults()] == [MESSAGE_LOG]
     log.goes_on.set()
     assert await reports.get() is True
-    assert not faults.active_faults()
+    assert not faults.list_active_faults()
     watching.cancel()

@@ -13,7 +13,7 @@ from nomemory.server.api.identity.user_binding import BoundUser
 from nomemory.server.api.services.recall_service import OnStep, RecallService
 from nomemory.server.api.validation.recall_requests import RecallQuery
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.recall_wiring import recall_budget, skill_folders
+from nomemory.server.runtime.wiring.recall_wiring import build_recall_budget, list_skill_folders
 from nomemory.v1 import recall_service_pb2 as pb
 
 
@@ -30,8 +30,8 @@ async def test_closing_the_stream_cancels_the_recall() -> None:
         raise AssertionError("it went on")
 
     settings = Settings.from_environment()
-    skills = SkillLibrary(skill_folders(settings), settings.recall.default_skill)
-    service = RecallService(ask, skills, recall_budget(settings), settings)
+    skills = SkillLibrary(list_skill_folders(settings), settings.recall.default_skill)
+    service = RecallService(ask, skills, build_recall_budget(settings), settings)
     deadline = asyncio.get_running_loop().time() + 10
     context = CallContext("id", deadline, Caller("test", frozenset()), BoundUser("u", "token"))
     request = pb.StreamRecallRequest(question="anything")

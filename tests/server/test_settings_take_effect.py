@@ -125,7 +125,7 @@ def test_a_recall_has_the_budget_and_the_threshold_of_the_settings(
         recall_sufficiency_threshold=0.9,
         recall_sufficiency_possible=0.4,
     )
-    budget = recall_wiring.recall_budget(settings)
+    budget = recall_wiring.build_recall_budget(settings)
     assert (budget.tool_calls, budget.evidence_messages) == (5, 3)
     with start(settings):
         assert [(rule.quoted, rule.supported, rule.possible) for rule in rules] == [(0.3, 0.9, 0.4)]

@@ -12,8 +12,8 @@ from spans.recorded_spans import Kept
 
 from nomemory.spans.span import (
     TracedCall,
-    current_trace_fields,
-    outgoing_trace_metadata,
+    build_trace_metadata,
+    get_trace_fields,
     set_content_attribute,
     start_child_span,
 )
@@ -63,7 +63,7 @@ def test_invalid_trace_context_starts_a_new_trace(text: str) -> None:
 def test_outgoing_trace_context_is_read_by_the_next_server() -> None:
     kept = Kept()
     began = kept.tracer.start_call("call", [("traceparent", GOOD), ("tracestate", "a=1")])
-    sent = outgoing_trace_metadata()
+    sent = build_trace_metadata()
     assert dict(sent)["tracestate"] == "a=1"
     kept.tracer.start_call("further", sent).end_span(failed=False)
     (further,) = kept.spans
@@ -72,16 +72,16 @@ def test_outgoing_trace_context_is_read_by_the_next_server() -> None:
 
 
 def test_outside_of_a_trace_nothing_is_sent_on() -> None:
-    assert outgoing_trace_metadata() == ()
+    assert build_trace_metadata() == ()
 
 
 def test_a_trace_that_is_not_recorded_has_an_id_and_no_spans() -> None:
     kept = Kept(0)
     began = kept.tracer.start_call("call", ())
-    assert current_trace_fields() == {"trace_id": trace_of(began)}
+    assert get_trace_fields() == {"trace_id": trace_of(began)}
     with start_child_span("work") as work:
         assert work is None
-    assert int(dict(outgoing_trace_metadata())["traceparent"][-2:], 16) & 1 == 0
+    assert int(dict(build_trace_metadata())["traceparent"][-2:], 16) & 1 == 0
     began.end_span(failed=False)
     assert kept.spans == ()
 
@@ -115,7 +115,7 @@ def test_work_after_a_call_is_not_part_of_its_trace() -> None:
     kept = Kept()
     began = kept.tracer.start_call("call", ())
     began.end_span(failed=False)
-    assert current_trace_fields() == {}
+    assert get_trace_fields() == {}
     with start_child_span("later") as later:
         assert later is None
 

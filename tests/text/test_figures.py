@@ -159,7 +159,7 @@ def test_times_of_day_are_read_in_any_notation(text: str, times: set[time]) -> N
 )
 def test_relative_dates_are_counted_from_the_day_of_the_message(text: str, days: list[str]) -> None:
     dates = find_relative_dates(text, date(2025, 5, 2))
-    assert set(days) <= {str(item.calendar_day()) for item in dates if item.calendar_day()}
+    assert set(days) <= {str(item.to_calendar_day()) for item in dates if item.to_calendar_day()}
 
 
 def test_a_date_without_its_year_is_one_near_the_message() -> None:

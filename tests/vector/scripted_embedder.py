@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from nomemory.server.embedding.protocol import TextRefusedError, embedder_unavailable_fault
+from nomemory.server.embedding.protocol import TextRejectedError, build_embedder_unavailable_fault
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.message import Message, Role
 
@@ -51,10 +51,10 @@ class ScriptedEmbedder:
         if self.down is not None:
             raise self.down
         if self.broken.intersection(texts):
-            raise embedder_unavailable_fault("the embedder fails", "server_error")
+            raise build_embedder_unavailable_fault("the embedder fails", "server_error")
         for position, text in enumerate(texts):
             if text in self.refused:
-                raise TextRefusedError(position, "refused")
+                raise TextRejectedError(position, "refused")
         return [vector_of(text) for text in texts]
 
     async def close(self) -> None:

@@ -45,52 +45,52 @@ def reader(backlog: Backlog) -> Iterator[BacklogReader]:
 
 def test_the_oldest_messages_come_first(backlog: Backlog) -> None:
     backlog.add_changes([change(3, "bob"), change(1, "ann"), change(2, "cid")], FeedPosition.from_sequence(3))
-    assert [item.user_id for item in backlog.next_pending_messages([], 2)] == ["ann", "cid"]
+    assert [item.user_id for item in backlog.read_pending_messages([], 2)] == ["ann", "cid"]
 
 
 def test_hot_users_come_first_in_equal_shares(backlog: Backlog) -> None:
     backlog.add_changes([change(n, "ann", f"m{n}") for n in range(1, 9)], FeedPosition.from_sequence(8))
     backlog.add_changes([change(n, "bob", f"m{n}") for n in range(11, 19)], FeedPosition.from_sequence(18))
     backlog.add_changes([change(n, "cid", f"m{n}") for n in range(21, 29)], FeedPosition.from_sequence(28))
-    taken = backlog.next_pending_messages(["cid", "nobody", "bob"], 6)
+    taken = backlog.read_pending_messages(["cid", "nobody", "bob"], 6)
     assert [item.user_id for item in taken] == ["cid", "cid", "bob", "bob", "ann", "ann"]
-    assert len(set(backlog.next_pending_messages(["bob", "cid"], 100))) == 24
+    assert len(set(backlog.read_pending_messages(["bob", "cid"], 100))) == 24
 
 
 def test_a_message_that_changed_meanwhile_stays_pending(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.add_changes([change(1)], FeedPosition.from_sequence(1))
-    taken = backlog.next_pending_messages([], 1)
+    taken = backlog.read_pending_messages([], 1)
     backlog.add_changes([change(2)], FeedPosition.from_sequence(2))
     backlog.mark_applied(taken)
-    assert backlog.next_pending_messages([], 1) == [PendingMessage("ann", "m1", 2)]
+    assert backlog.read_pending_messages([], 1) == [PendingMessage("ann", "m1", 2)]
     assert reader.is_behind("ann", 1)
 
 
 def test_unflushed_messages_are_pending_after_a_crash(tmp_path: Path) -> None:
     first = Backlog(tmp_path / "vectors.db")
     first.add_changes([change(1, "ann"), change(2, "bob")], FeedPosition.from_sequence(2))
-    ann, bob = first.next_pending_messages([], 2)
+    ann, bob = first.read_pending_messages([], 2)
     first.mark_applied([ann])
     first.delete_applied_rows()
     first.mark_applied([bob])
     first.close()
     second = Backlog(tmp_path / "vectors.db")
-    assert second.next_pending_messages([], 9) == [bob]
+    assert second.read_pending_messages([], 9) == [bob]
     assert second.read_feed_position().latest == 2
     second.close()
 
 
 def test_dead_letters_become_pending_when_the_message_changes(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.add_changes([change(1), change(2, "bob", "m2")], FeedPosition.from_sequence(2))
-    backlog.add_dead_letters(dict.fromkeys(backlog.next_pending_messages([], 2), "TEXT_REFUSED"))
-    assert backlog.next_pending_messages(["ann"], 9) == []
+    backlog.add_dead_letters(dict.fromkeys(backlog.read_pending_messages([], 2), "TEXT_REFUSED"))
+    assert backlog.read_pending_messages(["ann"], 9) == []
     assert not reader.is_behind("ann", 2)
     assert reader.count_messages() == BacklogCounts(pending=0, dead_letters=2)
     assert reader.count_messages("ann") == BacklogCounts(pending=0, dead_letters=1)
     assert reader.list_dead_letter_ids("bob") == ["m2"]
     assert reader.read_checkpoint().latest == 2
     backlog.add_changes([change(3)], FeedPosition.from_sequence(3))
-    assert backlog.next_pending_messages([], 9) == [PendingMessage("ann", "m1", 3)]
+    assert backlog.read_pending_messages([], 9) == [PendingMessage("ann", "m1", 3)]
     assert not reader.is_behind("ann", 2)
     assert reader.is_behind("ann", 3)
     assert reader.list_dead_letter_ids("ann") == []
@@ -98,14 +98,14 @@ def test_dead_letters_become_pending_when_the_message_changes(backlog: Backlog, 
 
 def test_dead_letter_ids_are_limited(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.add_changes([change(n, "ann", f"m{n:03}") for n in range(150)], FeedPosition.from_sequence(150))
-    backlog.add_dead_letters(dict.fromkeys(backlog.next_pending_messages([], 150), "TEXT_REFUSED"))
+    backlog.add_dead_letters(dict.fromkeys(backlog.read_pending_messages([], 150), "TEXT_REFUSED"))
     assert reader.list_dead_letter_ids("ann") == [f"m{n:03}" for n in range(100)]
 
 
 def test_starting_over_clears_the_backlog(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.add_changes([change(1), change(2, "bob")], FeedPosition.from_sequence(2))
     backlog.start_over()
-    assert (backlog.read_feed_position().latest, backlog.next_pending_messages([], 9), reader.count_messages()) == (
+    assert (backlog.read_feed_position().latest, backlog.read_pending_messages([], 9), reader.count_messages()) == (
         0,
         [],
         BacklogCounts(0, 0),
@@ -154,7 +154,7 @@ class BacklogMachine(RuleBasedStateMachine):
 
     @rule(hot=st.lists(st.sampled_from([*USERS, "nobody"]), unique=True), limit=st.integers(1, 7))
     def take(self, hot: list[str], limit: int) -> None:
-        self.taken = self.backlog.next_pending_messages(hot, limit)
+        self.taken = self.backlog.read_pending_messages(hot, limit)
         pending = {key: row for key, row in self.rows.items() if row.state == "pending"}
         assert {(i.user_id, i.message_id): i.latest for i in self.taken}.items() <= {
             key: row.latest for key, row in pending.items()
@@ -249,6 +249,6 @@ def test_a_backlog_of_one_bucket_is_split(path: Path, tmp_path: Path) -> None:
     with closing(Backlog(path)) as backlog:
         assert backlog.read_feed_position() == at(9)
         assert backlog.read_checkpoint() == at(9, **{ANN: 2, BOB: 6})
-        assert [message.message_id for message in backlog.next_pending_messages([], 9)] == ["a", "b"]
-        backlog.mark_applied(backlog.next_pending_messages([ANN], 1))
+        assert [message.message_id for message in backlog.read_pending_messages([], 9)] == ["a", "b"]
+        backlog.mark_applied(backlog.read_pending_messages([ANN], 1))
         assert backlog.read_checkpoint() == at(9, **{BOB: 6})

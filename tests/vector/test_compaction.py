@@ -233,12 +233,12 @@ def test_versions_replace_each_other_in_one_step(tmp_path: Path) -> None:
     directory = ShardDirectory(tmp_path / "edge")
     assert directory.find_current_version() is None
     for number in (1, 2):
-        new = directory.new_version_path()
+        new = directory.create_version_path()
         assert new == tmp_path / "edge" / str(number)
         new.mkdir()
-        directory.make_current(new)
+        directory.set_current_version(new)
         assert directory.find_current_version() == new
-    assert directory.new_version_path().name == "3"
+    assert directory.create_version_path().name == "3"
     directory.remove_unused_versions()
     assert versions(tmp_path) == ["2"]
 

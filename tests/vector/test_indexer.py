@@ -16,16 +16,16 @@ import pytest
 from vector.scripted_embedder import DIMENSION, ScriptedEmbedder, new_message, vector_of
 
 from nomemory.server.embedding.factory import DisabledEmbedder
-from nomemory.server.embedding.local import LocalEmbedder, cache_directory, document_concurrency
-from nomemory.server.embedding.local_model import is_local_model_available, package_model
-from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, embedder_unavailable_fault
+from nomemory.server.embedding.local import LocalEmbedder, compute_document_concurrency, get_cache_directory
+from nomemory.server.embedding.local_model import create_package_model, is_local_model_available
+from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, build_embedder_unavailable_fault
 from nomemory.server.indexing.vector import backlog_feed, desired_points
 from nomemory.server.indexing.vector.indexer import VectorIndexer
 from nomemory.server.message import Message
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.active_faults import INDEX_INCONSISTENT, ActiveFaults
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.search.semantic.collection import embedder_collection
+from nomemory.server.search.semantic.collection import create_embedder_collection
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorIndex
 from nomemory.server.store.results import OnConflict
@@ -49,7 +49,7 @@ class World:
         )
         self.embedder = embedder
         directory.mkdir(parents=True, exist_ok=True)
-        collection = embedder_collection(self.settings, directory / "vectors", embedder)
+        collection = create_embedder_collection(self.settings, directory / "vectors", embedder)
         self.index = EdgeIndex(collection.shard, embedder.dimension, timeout_s=20)
         self._wake, self.faults = asyncio.Event(), ActiveFaults()
         self._loop = asyncio.get_running_loop()
@@ -236,7 +236,7 @@ async def test_metadata_is_added_to_an_older_index_without_embedding(
     long = " ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))
     message_filter = Filter(metadata=(("app", "phone"),))
     with monkeypatch.context() as before:
-        before.setattr(desired_points, "entry_hashes", lambda _entries: ())
+        before.setattr(desired_points, "compute_entry_hashes", lambda _entries: ())
         async with world(tmp_path, first) as w, running(w):
             tagged = [
                 new_message(f"{long} {n}", f"m{n}", embedding=caller_vector)._replace(metadata={"app": "phone"})
@@ -335,7 +335,7 @@ async def test_queried_users_are_indexed_first(tmp_path: Path) -> None:
             embedder.gate.set()
             latest = await w.reader.read_sequence()
             await w.until_applied("ann", latest)
-            assert embedder.texts.index("waited for") <= 32 * document_concurrency()  # one call was on its way
+            assert embedder.texts.index("waited for") <= 32 * compute_document_concurrency()  # one call was on its way
             await w.settled()
         assert len(embedder.texts) == 201
 
@@ -372,14 +372,14 @@ async def test_a_rejected_replacement_removes_the_old_version(tmp_path: Path) ->
 
 async def test_an_embedder_outage_causes_no_loss_and_no_dead_letters(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
-    embedder.down = embedder_unavailable_fault("away", "connection")
+    embedder.down = build_embedder_unavailable_fault("away", "connection")
     async with world(tmp_path, embedder) as w, running(w):
         await w.write(*(new_message(f"text {number}", f"m{number}") for number in range(70)))
         await w.until(lambda: len(embedder.calls) >= 3)
         fault = w.indexer.fault
         assert fault is not None
         assert fault.kind == "ERROR_REASON_EMBEDDER_UNAVAILABLE"
-        await asyncio.wait_for(w.indexer.wipe_backlog(), 60)
+        await asyncio.wait_for(w.indexer.erase_backlog(), 60)
         await w.write(new_message("during the outage", "late"))
         await w.until_pending(lambda pending: pending == 71)
         embedder.down = None
@@ -391,7 +391,7 @@ async def test_an_embedder_outage_causes_no_loss_and_no_dead_letters(tmp_path: P
 
 async def test_a_rate_limit_does_not_shrink_batches(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
-    embedder.down = embedder_unavailable_fault("too fast", RATE_LIMITED, retry_after_s=0.01)
+    embedder.down = build_embedder_unavailable_fault("too fast", RATE_LIMITED, retry_after_s=0.01)
     async with world(tmp_path, embedder) as w:
         await w.write(*(new_message(f"text {number}", f"m{number:02}") for number in range(64)))
         async with running(w):
@@ -473,7 +473,7 @@ async def test_a_lost_index_is_rebuilt(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.write(new_message("tea"))
         await w.settled()
-    shard = embedder_collection(w.settings, tmp_path / "vectors", w.embedder).shard
+    shard = create_embedder_collection(w.settings, tmp_path / "vectors", w.embedder).shard
     shard.rename(tmp_path / "lost")
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.until(lambda: w.indexer.texts_embedded == 1)
@@ -489,7 +489,7 @@ async def test_paraphrases_are_found_in_chinese_and_english(tmp_path: Path) -> N
         "Who got a new cat?": "My sister adopted a grey kitten from the shelter.",
         "When is the deadline?": "The quarterly report is due on Friday.",
     }
-    async with world(tmp_path, LocalEmbedder(30, package_model(cache_directory()))) as w, running(w):
+    async with world(tmp_path, LocalEmbedder(30, create_package_model(get_cache_directory()))) as w, running(w):
         await w.write(*(new_message(answer, answer) for answer in answers.values()))
         await w.settled()
         for question, answer in answers.items():
@@ -509,10 +509,10 @@ async def test_missing_messages_are_reindexed_and_reported(tmp_path: Path) -> No
     embedder.gate.clear()
     async with world(tmp_path, embedder) as w, running(w):
         await embedder.called.wait()
-        assert [fault.kind for fault in w.faults.active_faults()] == [INDEX_INCONSISTENT]
+        assert [fault.kind for fault in w.faults.list_active_faults()] == [INDEX_INCONSISTENT]
         assert await w.indexer.is_lagging("ann", 1)
         embedder.gate.set()
-        await w.until(lambda: not w.faults.active_faults())
+        await w.until(lambda: not w.faults.list_active_faults())
         assert [await w.search_ids("ann", text) for text in texts] == [[text] for text in texts]
         assert sorted(embedder.texts) == sorted(texts[:15])
 
@@ -524,6 +524,6 @@ async def test_an_unreadable_index_is_rebuilt(tmp_path: Path) -> None:
     (segment,) = (tmp_path / "vectors").glob("*/edge/*/segments/*/segment.json")
     segment.unlink()
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
-        await w.until(lambda: bool(w.faults.active_faults()))
-        await w.until(lambda: not w.faults.active_faults())
+        await w.until(lambda: bool(w.faults.list_active_faults()))
+        await w.until(lambda: not w.faults.list_active_faults())
         assert [await w.search_ids("ann", f"text {number}") for number in range(20)] == [[f"m{n}"] for n in range(20)]

@@ -13,7 +13,7 @@ from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.previous_model import PreviousModelUnavailableError, restore_previous_model
-from nomemory.server.search.semantic.collection import named_collection
+from nomemory.server.search.semantic.collection import create_named_collection
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity, LogPosition
@@ -77,10 +77,10 @@ def test_a_changed_previous_model_does_not_overwrite_cached_vectors(tmp_path: Pa
         kind = "scripted"
 
     directory, log = DataDirectory(tmp_path), LogPosition(LogIdentity("a log"), 1)
-    backlog = Backlog(named_collection(settings(HERE, "large"), directory.vector_collections, "gone-8").backlog)
+    backlog = Backlog(create_named_collection(settings(HERE, "large"), directory.vector_collections, "gone-8").backlog)
     backlog.record_log(log.identity.name)
     backlog.add_changes([ChangeRef(1, "u", "m")], FeedPosition.from_sequence(1))
-    backlog.mark_applied(backlog.next_pending_messages([], 1))
+    backlog.mark_applied(backlog.read_pending_messages([], 1))
     backlog.close()
     write_model_record(directory.model_record, ModelRecord.from_settings(settings(HERE, "small"), "gone-8"))
     now = settings(HERE, "large")

@@ -26,9 +26,9 @@ from nomemory.server.search.semantic.collection import Collection
 from nomemory.server.search.semantic.collection_state import (
     discard_foreign_vectors,
     has_stored_points,
-    vector_checkpoint,
+    read_vector_checkpoint,
 )
-from nomemory.server.search.semantic.points import point_id
+from nomemory.server.search.semantic.points import build_point_id
 from nomemory.server.search.semantic.protocol import VectorPoint
 from nomemory.server.search.semantic.qdrant.collection import QdrantCollection
 from nomemory.server.search.semantic.qdrant.index import QdrantIndex, create_client
@@ -136,9 +136,9 @@ def test_a_collection_is_begun_after_the_first_points(tmp_path: Path) -> None:
     collection = Collection("vectors", tmp_path)
     backlog = fed_backlog(collection, "log", 7)
     assert not has_stored_points(collection.backlog)
-    backlog.mark_applied(backlog.next_pending_messages((), 1))
+    backlog.mark_applied(backlog.read_pending_messages((), 1))
     assert has_stored_points(collection.backlog)
-    assert vector_checkpoint(collection.backlog) == Checkpoint("log", 7)
+    assert read_vector_checkpoint(collection.backlog) == Checkpoint("log", 7)
     backlog.close()
 
 
@@ -289,16 +289,16 @@ async def test_writes_use_the_shard_key_of_the_user_and_a_majority(cluster: Clus
         for operation in batch.operations
         for item in operation.upsert.points
     }
-    assert dealt == {user: SHARDING.shard_key(user) for user in USERS}
+    assert dealt == {user: SHARDING.get_shard_key(user) for user in USERS}
     assert set(dealt.values()) == set(SHARDING.shard_keys)
     await index.remove_versions("user-1", [1, 2])
-    cluster.surplus_points = [str(point_id("user-1", "m", 0))]
+    cluster.surplus_points = [str(build_point_id("user-1", "m", 0))]
     await index.remove("user-1", "m")
     assert len(cluster.requests["Delete"]) == 2
     for gone in cluster.requests["Delete"]:
         assert gone.wait
         assert gone.ordering.type == qdrant.WriteOrderingType.Medium
-        assert key(gone.shard_key_selector) == SHARDING.shard_key("user-1")
+        assert key(gone.shard_key_selector) == SHARDING.get_shard_key("user-1")
 
 
 async def test_reads_use_the_shard_key_of_the_user_and_a_majority(cluster: Cluster, index: QdrantIndex) -> None:
@@ -307,7 +307,7 @@ async def test_reads_use_the_shard_key_of_the_user_and_a_majority(cluster: Clust
     await index.read_points(["user-2"], with_vectors=False)
     for name in ("Query", "GetPoints", "Scroll"):
         (request,) = cluster.requests[name]
-        assert key(request.shard_key_selector) == SHARDING.shard_key("user-2"), name
+        assert key(request.shard_key_selector) == SHARDING.get_shard_key("user-2"), name
         assert request.read_consistency.type == qdrant.ReadConsistencyType.Majority, name
     (query,) = cluster.requests["Query"]
     assert query.timeout == 7

@@ -20,7 +20,7 @@ from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
 from nomemory.server.message import Message
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.search.lexical.postgres.token_columns import build_token_columns
 from nomemory.server.search.semantic.index_progress import IndexCheckpoint
 from nomemory.server.search.semantic.protocol import VectorPoint
 from nomemory.server.search.semantic.qdrant.index import QdrantIndex, create_client
@@ -45,7 +45,7 @@ class Cluster:
         self.qdrant: AsyncQdrantClient = create_client(":memory:", None, 5.0)
         self.reader = PostgresLogReader(database)
         self.log = PostgresLogWriter(
-            database, queue_max=1000, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None
+            database, queue_max=1000, queue_max_bytes=10**9, extract_tokens=build_token_columns, announce=lambda: None
         )
         self.known = PostgresSharedIndex(database, COLLECTION, LEASE_S)
         self.index = QdrantIndex(self.qdrant, COLLECTION, DIMENSION)

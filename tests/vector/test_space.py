@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from nomemory.server.embedding.factory import DisabledEmbedder
-from nomemory.server.embedding.protocol import RATE_LIMITED, embedder_unavailable_fault
+from nomemory.server.embedding.protocol import RATE_LIMITED, build_embedder_unavailable_fault
 from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.faults import Fault
 from nomemory.server.indexing.vector.backlog import Backlog
@@ -19,7 +19,7 @@ from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.active_index import ActiveSpace
-from nomemory.server.search.semantic.collection import list_unused_collections, named_collection
+from nomemory.server.search.semantic.collection import create_named_collection, list_unused_collections
 from nomemory.server.search.semantic.hot_users import HotUserTracker
 from nomemory.server.search.semantic.protocol import VectorPoint
 from nomemory.server.search.semantic.qdrant.index import QdrantIndex, create_client
@@ -58,7 +58,7 @@ class Failing(DisabledEmbedder):
     async def embed_query(self, text: str) -> bytes:
         if text == "works":
             return EAST
-        raise embedder_unavailable_fault("it does not answer", "connection" if text == "fails" else RATE_LIMITED)
+        raise build_embedder_unavailable_fault("it does not answer", "connection" if text == "fails" else RATE_LIMITED)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[bytes]:
         return [EAST for _ in texts]
@@ -90,8 +90,11 @@ async def test_unused_collections_are_deleted_on_the_configured_server(tmp_path:
         await index.upsert([VectorPoint("u", "m", 0, 1, 0, Role.USER, "", EAST)])
     settings = Settings.from_environment(qdrant_url="http://127.0.0.1:1")
     elsewhere = Settings.from_environment(qdrant_url="http://127.0.0.1:2")
-    kept = named_collection(settings, tmp_path, "new")
-    others = [named_collection(settings, tmp_path, "former"), named_collection(elsewhere, tmp_path, "new")]
+    kept = create_named_collection(settings, tmp_path, "new")
+    others = [
+        create_named_collection(settings, tmp_path, "former"),
+        create_named_collection(elsewhere, tmp_path, "new"),
+    ]
     for collection in (kept, *others):
         backlog = Backlog(collection.backlog)
         backlog.add_changes([ChangeRef(1, "u", "m")], FeedPosition.from_sequence(1))

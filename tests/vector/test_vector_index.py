@@ -20,7 +20,7 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.metadata_hashes import entry_hashes
+from nomemory.server.metadata_hashes import compute_entry_hashes
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
 from nomemory.server.search.semantic.qdrant.index import QdrantIndex, create_client
@@ -185,21 +185,21 @@ async def test_all_messages_with_surplus_parts_are_reported(index: VectorIndex) 
 async def test_the_vectors_of_a_version_are_read_back_part_by_part(index: VectorIndex) -> None:
     parts = [point("m", vector(3, part), part=part) for part in range(40)]
     await index.upsert([*parts, point("m", vector(1), part=40, sequence=7), point("m", vector(1), user_id="bob")])
-    read = [np.frombuffer(item, "<f4") for item in await index.version_vectors("ann", "m", sequence_of("m"))]
+    read = [np.frombuffer(item, "<f4") for item in await index.read_version_vectors("ann", "m", sequence_of("m"))]
     expected = [np.frombuffer(part.vector, "<f4") / np.linalg.norm(np.frombuffer(part.vector, "<f4")) for part in parts]
     assert np.allclose(read, expected, atol=1e-6)
-    assert await index.version_vectors("ann", "m", 7) == await index.version_vectors("ann", "none", 7) == []
+    assert await index.read_version_vectors("ann", "m", 7) == await index.read_version_vectors("ann", "none", 7) == []
 
 
 async def test_a_replaced_point_has_the_new_metadata(index: VectorIndex) -> None:
     old, new = (("app", "a"),), (("app", "b"),)
     await index.upsert(
         [
-            point("m", vector(1), metadata_hashes=entry_hashes(old)),
-            point("other", vector(1), metadata_hashes=entry_hashes(old)),
+            point("m", vector(1), metadata_hashes=compute_entry_hashes(old)),
+            point("other", vector(1), metadata_hashes=compute_entry_hashes(old)),
         ]
     )
-    await index.upsert([point("m", vector(1), metadata_hashes=entry_hashes(new))])
+    await index.upsert([point("m", vector(1), metadata_hashes=compute_entry_hashes(new))])
     assert await nearest(index, vector(1), Filter(metadata=old)) == [sequence_of("other")]
     assert await nearest(index, vector(1), Filter(metadata=new)) == [sequence_of("m")]
     await index.upsert([point("m", vector(1))])
@@ -250,7 +250,7 @@ points = st.builds(
     role=st.sampled_from(Role),
     conversation_id=st.sampled_from(["", "a", "b"]),
     vector=numbers.map(lambda values: vector(*values)),
-    metadata_hashes=st.frozensets(entries).map(entry_hashes),
+    metadata_hashes=st.frozensets(entries).map(compute_entry_hashes),
 )
 moments = st.none() | st.integers(0, 6)
 filters = st.builds(
@@ -283,7 +283,7 @@ def matches(at: VectorPoint, message_filter: Filter) -> bool:
         and message_filter.role in (None, at.role)
         and message_filter.conversation_id in ("", at.conversation_id)
         and at.conversation_id not in message_filter.exclude_conversation_ids
-        and set(entry_hashes(message_filter.metadata)) <= set(at.metadata_hashes)
+        and set(compute_entry_hashes(message_filter.metadata)) <= set(at.metadata_hashes)
     )
 
 

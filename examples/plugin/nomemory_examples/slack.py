@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from nomemory.importing.fields import JsonFields, parse_time
-from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.message_builder import ParsedMessage
 from nomemory.importing.record import ImportDefaults, ParseResult, Record, SkippedRecord
 
 
@@ -29,7 +29,7 @@ class Slack:
             fields.reasons.append("ts: must be a Slack timestamp such as 1714552200.000100")
         if not self._user:
             fields.reasons.append("user_id: set it with --user")
-        draft = MessageDraft(
+        draft = ParsedMessage(
             user_id=self._user,
             message_id=f"slack-{ts}",
             ts=time,

@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from nomemory.server.embedding.vector import NUMBER, Vector, l2_normalize
+from nomemory.server.embedding.vector import NUMBER, Vector, normalize_vector
 from nomemory.server.runtime.settings import Settings
 
 
@@ -34,7 +34,7 @@ class Trigrams:
         counts = np.zeros(self.dimension, NUMBER)
         for start in range(len(padded) - 2):
             counts[self._bucket(padded[start : start + 3])] += 1
-        return l2_normalize(counts.tobytes(), self.dimension)
+        return normalize_vector(counts.tobytes(), self.dimension)
 
     def _bucket(self, trigram: str) -> int:
         return int.from_bytes(blake2b(trigram.encode(), digest_size=4).digest()) % self.dimension

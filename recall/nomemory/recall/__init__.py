@@ -39,11 +39,11 @@ from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError, Pla
 from nomemory.recall.skills.folder import SkillFault, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import (
-    EmbeddingRefusedError,
+    EmbeddingRejectedError,
     IndexLaggingError,
     QueryServiceUnavailableError,
     QueryStub,
-    WriteTokenRefusedError,
+    WriteTokenRejectedError,
 )
 from nomemory.text.time_range import TimeRange
 
@@ -55,7 +55,7 @@ __all__ = [
     "DraftConflict",
     "DraftStatement",
     "DraftView",
-    "EmbeddingRefusedError",
+    "EmbeddingRejectedError",
     "Evidence",
     "IndexLaggingError",
     "MemoryView",
@@ -89,7 +89,7 @@ __all__ = [
     "ToolCall",
     "Turn",
     "Verdict",
-    "WriteTokenRefusedError",
+    "WriteTokenRejectedError",
     "__version__",
     "recall",
 ]

@@ -9,7 +9,7 @@ from typing import Final
 
 from nomemory.recall.grounding.calibration import calibrate_sufficiency
 from nomemory.recall.grounding.citations import verify_statements
-from nomemory.recall.grounding.conclusion import verify_draft
+from nomemory.recall.grounding.conclusion import verify_draft_view
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Evidence, SearchFindings
@@ -75,8 +75,8 @@ class RecallAgent:
 
         Raises:
             QueryServiceUnavailableError: the QueryService does not respond or rejects all reads.
-            EmbeddingRefusedError: the service rejected the caller's vector of the question.
-            WriteTokenRefusedError: the write token belongs to another message log.
+            EmbeddingRejectedError: the service rejected the caller's vector of the question.
+            WriteTokenRejectedError: the write token belongs to another message log.
             IndexLaggingError: the indexes did not reach the write token in time.
         """
         search = SearchSession(self._tools, question, skill, self._budget, on_step)
@@ -86,8 +86,8 @@ class RecallAgent:
         draft = await self._read_with_model(self._model, search, question, skill) if self._model else None
         if draft is None:
             await search.read_neighbors()
-            draft = await self._draft_quotations(search, question, skill)
-        synthesis = verify_draft(question, draft, search.collect_findings(), self._thresholds)
+            draft = await self._draft_extractive_view(search, question, skill)
+        synthesis = verify_draft_view(question, draft, search.collect_findings(), self._thresholds)
         if synthesis.verdict is Verdict.INSUFFICIENT and await search.is_index_lagging():
             synthesis = replace(
                 synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, create_note(NoteKind.INDEXING_PENDING))
@@ -150,7 +150,7 @@ class RecallAgent:
         self._answered_by = f"{reader.name}→{self._planner.name}"
         return None
 
-    async def _draft_quotations(self, search: SearchSession, question: Question, skill: Skill) -> DraftView:
+    async def _draft_extractive_view(self, search: SearchSession, question: Question, skill: Skill) -> DraftView:
         """Return a draft that quotes the best evidence."""
         findings = search.collect_findings()
         best = replace(findings, evidence=findings.evidence[: self._budget.evidence_messages])

@@ -57,8 +57,8 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
 
     Raises:
         QueryServiceUnavailableError: the QueryService does not respond or rejects all reads.
-        EmbeddingRefusedError: the service rejected the vector of the question.
-        WriteTokenRefusedError: the write token belongs to another message log.
+        EmbeddingRejectedError: the service rejected the vector of the question.
+        WriteTokenRejectedError: the write token belongs to another message log.
         IndexLaggingError: the indexes did not reach the write token in time.
     """
     binding = UserBinding(user_id, question.conversation_id, at_least, question.exclude_conversation_ids)

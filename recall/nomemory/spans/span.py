@@ -89,7 +89,7 @@ def start_child_span(
     name: str, kind: SpanKind = SpanKind.INTERNAL, attributes: Mapping[str, AttributeValue] | None = None
 ) -> AbstractContextManager[Span | None]:
     """Return a context manager that creates a child span, and yields None if the call is not recorded."""
-    call = _current_call()
+    call = _get_current_call()
     if call is None or not get_current_span().is_recording():
         return _NO_SPAN
     return _record_child_span(call.tracer, name, kind, attributes)
@@ -112,7 +112,7 @@ def _record_child_span(
 
 def is_content_shown() -> bool:
     """Return whether attributes of the current span may contain message content."""
-    call = _current_call()
+    call = _get_current_call()
     return call is not None and call.shows_content
 
 
@@ -122,21 +122,21 @@ def set_content_attribute(current: Span, name: str, content: str) -> None:
         current.set_attribute(name, content)
 
 
-def current_trace_fields() -> dict[str, str]:
+def get_trace_fields() -> dict[str, str]:
     """Return the log fields that identify the current trace."""
-    call = _current_call()
+    call = _get_current_call()
     return {} if call is None else {"trace_id": format_trace_id(call.span.get_span_context().trace_id)}
 
 
-def outgoing_trace_metadata() -> tuple[tuple[str, str], ...]:
+def build_trace_metadata() -> tuple[tuple[str, str], ...]:
     """Return the W3C trace context headers of the current span, for a call to another process."""
-    if _current_call() is None:
+    if _get_current_call() is None:
         return ()
     headers: dict[str, str] = {}
     _W3C.inject(headers)
     return tuple(headers.items())
 
 
-def _current_call() -> TracedCall | None:
+def _get_current_call() -> TracedCall | None:
     call = get_value(_CALL)
     return call if isinstance(call, TracedCall) and not call.is_over else None

@@ -28,7 +28,7 @@ CHINESE_WEEKDAYS: Final = "一二三四五六日天"
 """The characters that number weekdays; the last two both mean Sunday."""
 
 
-def month_number(name: str) -> int:
+def parse_month(name: str) -> int:
     """Return the number of a month, 1 to 12.
 
     The name may be abbreviated to three letters; case is ignored.

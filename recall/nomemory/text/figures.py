@@ -10,7 +10,7 @@ from datetime import date, time
 from decimal import Decimal
 from typing import Final
 
-from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, MONTHS, WEEKDAYS, month_number
+from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, MONTHS, WEEKDAYS, parse_month
 from nomemory.text.numerals import CHINESE_DIGITS, NUMERAL, parse_chinese_numeral, replace_number_words
 
 _MONTHS_OF_YEAR: Final = 12
@@ -35,7 +35,7 @@ class PartialDate:
         pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
         return all(part is None or expected == part for expected, part in pairs)
 
-    def calendar_day(self) -> date | None:
+    def to_calendar_day(self) -> date | None:
         """Return the calendar day; None if the date is incomplete or invalid."""
         if self.year is None or self.month is None or self.day is None:
             return None
@@ -137,7 +137,7 @@ def _parse_date(match: re.Match[str]) -> Figure | None:
 
 def _parse_month(name: str | None) -> int | None:
     if name and name[0].isascii() and name[0].isalpha():
-        return month_number(name)
+        return parse_month(name)
     return _parse_small_number(name)
 
 
@@ -163,7 +163,7 @@ def _parse_clock_time(match: re.Match[str]) -> Figure | None:
     if (parts.get("to") or "").lower() in {"to", "差"}:
         hour, minute = (hour - 1) % _HOURS, _MINUTES - minute
     return (
-        Figure(match[0].strip(), times=_possible_times(hour % _HOURS, minute, afternoon=_is_afternoon(parts)))
+        Figure(match[0].strip(), times=_list_possible_times(hour % _HOURS, minute, afternoon=_is_afternoon(parts)))
         if minute < _MINUTES
         else None
     )
@@ -177,7 +177,7 @@ def _is_afternoon(parts: dict[str, str | None]) -> bool | None:
     return True if half_day_word in _AFTERNOONS else None
 
 
-def _possible_times(hour: int, minute: int, *, afternoon: bool | None) -> frozenset[time]:
+def _list_possible_times(hour: int, minute: int, *, afternoon: bool | None) -> frozenset[time]:
     if afternoon is None and not 1 <= hour <= _NOON:
         return frozenset({time(hour, minute)})
     if hour > _NOON:

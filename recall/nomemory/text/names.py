@@ -26,14 +26,14 @@ _MAX_NAMING_TERMS: Final = 256
 """Maximum number of query terms that are checked for names."""
 
 
-def name_prefix(name: str) -> str:
+def get_name_prefix(name: str) -> str:
     """Return the first three characters of a name in lower case. Short forms of the name have the same prefix."""
     return name[:_PREFIX_CHARS].lower()
 
 
-def name_prefixes(words: Iterable[str]) -> frozenset[str]:
+def collect_name_prefixes(words: Iterable[str]) -> frozenset[str]:
     """Return the name prefixes of the words that have at least three characters."""
-    return frozenset(map(name_prefix, filter(_exceeds_prefix_length, words)))
+    return frozenset(map(get_name_prefix, filter(_exceeds_prefix_length, words)))
 
 
 def find_named_people(text: str) -> list[str]:
@@ -51,32 +51,32 @@ def remove_names(text: str, names: Iterable[str]) -> str:
 
 def remove_speaker_names(text: str, speakers: Sequence[str]) -> str:
     """Remove speakers' full and shortened names from a query. The remaining query may be empty."""
-    speaker_prefixes = name_prefixes(speakers)
+    speaker_prefixes = collect_name_prefixes(speakers)
     text_without_names = _CAPITALIZED.sub(
-        lambda word: " " if name_prefix(word[0]) in speaker_prefixes else word[0], remove_names(text, speakers)
+        lambda word: " " if get_name_prefix(word[0]) in speaker_prefixes else word[0], remove_names(text, speakers)
     )
     return " ".join(text_without_names.split())
 
 
-def name_terms(name: str) -> list[str]:
+def extract_name_terms(name: str) -> list[str]:
     """Return the terms that may refer to a speaker: words of the name, their prefixes, and character bigrams."""
     tokens = tokenize(name)
     words = [token.text for token in tokens if token.kind is TokenKind.WORD]
     return _remove_duplicates(
-        [*words, *map(_prefix_term, filter(_exceeds_prefix_length, words)), *_bigram_texts(tokens)]
+        [*words, *map(_build_prefix_term, filter(_exceeds_prefix_length, words)), *_extract_bigrams(tokens)]
     )
 
 
-def candidate_name_terms(text: str) -> list[str]:
+def extract_candidate_name_terms(text: str) -> list[str]:
     """Return the query terms that may name a speaker: words, prefixes of capitalized words, and bigrams."""
     tokens = tokenize(text)
     words = [token for token in tokens if token.kind is TokenKind.WORD and token.text not in STOP_WORDS]
     capitalized = [word.text for word in words if text[word.start].isupper() and _exceeds_prefix_length(word.text)]
-    terms = [*(word.text for word in words), *map(_prefix_term, capitalized), *_bigram_texts(tokens)]
+    terms = [*(word.text for word in words), *map(_build_prefix_term, capitalized), *_extract_bigrams(tokens)]
     return _remove_duplicates(terms)[:_MAX_NAMING_TERMS]
 
 
-def _bigram_texts(tokens: Sequence[Token]) -> list[str]:
+def _extract_bigrams(tokens: Sequence[Token]) -> list[str]:
     return [pair.text for pair in extract_character_bigrams(tokens)]
 
 
@@ -84,7 +84,7 @@ def _exceeds_prefix_length(word: str) -> bool:
     return len(word) >= _PREFIX_CHARS
 
 
-def _prefix_term(word: str) -> str:
+def _build_prefix_term(word: str) -> str:
     return word[:_PREFIX_CHARS] + _PREFIX_SUFFIX
 
 

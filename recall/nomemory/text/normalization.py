@@ -79,7 +79,7 @@ def remove_invisible_characters(text: str) -> str:
 
 
 def _to_compatible_form(character: str) -> str:
-    return _keep_single_character(unicodedata.normalize("NFKC", character), character)
+    return _choose_single_character(unicodedata.normalize("NFKC", character), character)
 
 
 def _remove_accent(character: str) -> str:
@@ -89,10 +89,10 @@ def _remove_accent(character: str) -> str:
 
 
 def _to_lower_case(character: str) -> str:
-    return _keep_single_character(character.casefold(), _keep_single_character(character.lower(), character))
+    return _choose_single_character(character.casefold(), _choose_single_character(character.lower(), character))
 
 
-def _keep_single_character(folded: str, otherwise: str) -> str:
+def _choose_single_character(folded: str, otherwise: str) -> str:
     return folded if len(folded) == 1 else otherwise
 
 
@@ -104,7 +104,7 @@ def _fold_character(character: str) -> str:
 def _simplify_character(character: str) -> str:
     if not any(ord(character) in block for block in _HAN_BLOCKS):
         return character
-    return _keep_single_character(str(_converters.simplified.convert(character)), character)
+    return _choose_single_character(str(_converters.simplified.convert(character)), character)
 
 
 def _normalize_character(character: str) -> str:

@@ -59,10 +59,10 @@ def build_words_query(words: Iterable[str], phrases: Iterable[str] = ()) -> str:
     """
     quoted_phrases = [f'"{phrase}"' for phrase in (phrase.replace('"', " ").strip() for phrase in phrases) if phrase]
     plain_words = [word.lower() if word in {"AND", "OR", "NOT"} else word for word in words]
-    return " ".join(_take_within_limit(dict.fromkeys([*quoted_phrases, *plain_words])))
+    return " ".join(_limit_term_count(dict.fromkeys([*quoted_phrases, *plain_words])))
 
 
-def _take_within_limit(words: Iterable[str]) -> Iterator[str]:
+def _limit_term_count(words: Iterable[str]) -> Iterator[str]:
     remaining_terms = _MAX_TERMS
     for word in words:
         term_count = len(word) if detect_language(word) is Language.CHINESE else 1

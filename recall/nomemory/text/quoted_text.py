@@ -67,7 +67,7 @@ def _find_marked_blocks(content: str) -> Iterator[QuotedSpan]:
     """Yield code blocks, and lines that begin with `>`."""
     for pattern in (_FENCE, _MARKED):
         for match in pattern.finditer(content):
-            yield _trim_span(content, match.start(), match.end(), _introduction_line(content, match.start()))
+            yield _trim_span(content, match.start(), match.end(), _find_introduction_line(content, match.start()))
 
 
 def _find_attributed_quotations(content: str) -> Iterator[QuotedSpan]:
@@ -88,7 +88,7 @@ def _find_pasted_mails(content: str) -> Iterator[QuotedSpan]:
     """Yield a pasted email: the text from its header or salutation to the end of the message."""
     for pattern in (_HEADER, _SALUTATION):
         if (match := pattern.search(content)) and content.count("\n", match.start()) > 1:
-            yield _trim_span(content, match.start(), len(content), _introduction_line(content, match.start()))
+            yield _trim_span(content, match.start(), len(content), _find_introduction_line(content, match.start()))
 
 
 def _names_author(lead: str) -> bool:
@@ -100,7 +100,7 @@ def _is_list(text: str) -> bool:
     return len(lines) > 1 and all(map(_LISTED.match, lines))
 
 
-def _introduction_line(content: str, start: int) -> str:
+def _find_introduction_line(content: str, start: int) -> str:
     line = content[:start].rstrip().rpartition("\n")[2].strip()
     return line.rstrip(":：") if line.endswith((":", "：")) and len(line) <= _MAX_LEAD_CHARS else ""
 

@@ -45,7 +45,7 @@ def complete_dates(partial_date: PartialDate, sent: date) -> Iterator[PartialDat
             yield PartialDate(year, month, partial_date.day)
     elif partial_date.month is not None and partial_date.year is None:
         for year in (sent.year - 1, sent.year, sent.year + 1):
-            day = PartialDate(year, partial_date.month, partial_date.day or 1).calendar_day()
+            day = PartialDate(year, partial_date.month, partial_date.day or 1).to_calendar_day()
             if day is not None and abs((day - sent).days) <= _MAX_DISTANCE_DAYS:
                 yield PartialDate(year, partial_date.month, partial_date.day)
 
@@ -57,7 +57,7 @@ def _to_partial_date(day: date) -> PartialDate:
     return PartialDate(day.year, day.month, day.day)
 
 
-def _build_offset_reader(days: int) -> _DateReader:
+def _build_day_parser(days: int) -> _DateReader:
     return lambda _, sent: iter([_to_partial_date(sent + timedelta(days=days))])
 
 
@@ -66,28 +66,28 @@ def _shift_month(sent: date, months: int) -> tuple[int, int]:
     return min(max(years, 1), MAXYEAR), month + 1
 
 
-def _month_reader(months: int) -> _DateReader:
+def _build_month_parser(months: int) -> _DateReader:
     return lambda _, sent: iter([PartialDate(*_shift_month(sent, months))])
 
 
-def _year_reader(years: int) -> _DateReader:
+def _build_year_parser(years: int) -> _DateReader:
     return lambda _, sent: iter([PartialDate(sent.year + years)])
 
 
-def _week_reader(weeks: int) -> _DateReader:
-    def read_week(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
+def _build_week_parser(weeks: int) -> _DateReader:
+    def parse_week(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
         monday = sent - timedelta(days=sent.weekday()) + timedelta(days=_WEEK * weeks)
         return (_to_partial_date(monday + timedelta(days=weekday)) for weekday in range(_WEEK))
 
-    return read_week
+    return parse_week
 
 
-def _read_weekend(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
+def _parse_weekend(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
     saturday = sent - timedelta(days=sent.weekday()) + timedelta(days=_SATURDAY)
     return (_to_partial_date(saturday + timedelta(days=days)) for days in (-7, -6, 0, 1, 7, 8))
 
 
-def _read_weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
+def _parse_weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
     """Yield the dates that a weekday may refer to; `上` and `last` refer to the past, `下` and `next` to the future."""
     name = match["wd"].lower()
     weekday = min(CHINESE_WEEKDAYS.find(name), 6) if name in CHINESE_WEEKDAYS else WEEKDAYS.index(name)
@@ -99,7 +99,7 @@ def _read_weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
     return (_to_partial_date(day_of_this_week + timedelta(days=_WEEK * week)) for week in weeks)
 
 
-def _read_distance(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
+def _parse_relative_date(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
     """Yield the possible dates of an expression such as "three weeks ago", relative to the send date."""
     count = _parse_count(match["n"])
     unit = match["u"].lower()
@@ -126,42 +126,42 @@ _UNIT: Final = r"(?P<u>day|night|week|fortnight|month|year)s?"
 _UNIT_ZH: Final = r"(?P<u>天|日|周|星期|礼拜|月|年)"
 _IGNORE_CASE: Final = re.IGNORECASE
 _EXPRESSIONS: Final[tuple[tuple[re.Pattern[str], _DateReader], ...]] = (
-    (re.compile(r"大前天"), _build_offset_reader(-3)),
-    (re.compile(r"前[天晚日]|\bday before yesterday\b", _IGNORE_CASE), _build_offset_reader(-2)),
-    (re.compile(r"昨[天晚日夜儿]?|\byesterday\b|\blast night\b", _IGNORE_CASE), _build_offset_reader(-1)),
+    (re.compile(r"大前天"), _build_day_parser(-3)),
+    (re.compile(r"前[天晚日]|\bday before yesterday\b", _IGNORE_CASE), _build_day_parser(-2)),
+    (re.compile(r"昨[天晚日夜儿]?|\byesterday\b|\blast night\b", _IGNORE_CASE), _build_day_parser(-1)),
     (
         re.compile(r"明[天早晚日儿]|次日|第二天|\btomorrow\b|\b(?:next|following) day\b|\bovernight\b", _IGNORE_CASE),
-        _build_offset_reader(1),
+        _build_day_parser(1),
     ),
-    (re.compile(r"后[天日晚]|\bday after tomorrow\b", _IGNORE_CASE), _build_offset_reader(2)),
-    (re.compile(r"大后天"), _build_offset_reader(3)),
-    (re.compile(r"上上个?(?:周|星期|礼拜)(?![一二三四五六日天])"), _week_reader(-2)),
+    (re.compile(r"后[天日晚]|\bday after tomorrow\b", _IGNORE_CASE), _build_day_parser(2)),
+    (re.compile(r"大后天"), _build_day_parser(3)),
+    (re.compile(r"上上个?(?:周|星期|礼拜)(?![一二三四五六日天])"), _build_week_parser(-2)),
     (
         re.compile(r"上个?(?:周|星期|礼拜)(?![一二三四五六日天])|\b(?:last|past|previous) week\b", _IGNORE_CASE),
-        _week_reader(-1),
+        _build_week_parser(-1),
     ),
-    (re.compile(r"[这本]个?(?:周|星期|礼拜)(?![一二三四五六日天])|\bthis week\b", _IGNORE_CASE), _week_reader(0)),
+    (re.compile(r"[这本]个?(?:周|星期|礼拜)(?![一二三四五六日天])|\bthis week\b", _IGNORE_CASE), _build_week_parser(0)),
     (
         re.compile(r"下个?(?:周|星期|礼拜)(?![一二三四五六日天])|\b(?:next|coming|following) week\b", _IGNORE_CASE),
-        _week_reader(1),
+        _build_week_parser(1),
     ),
-    (re.compile(r"周末|\bweekend\b", _IGNORE_CASE), _read_weekend),
-    (re.compile(r"上个?月|\blast month\b", _IGNORE_CASE), _month_reader(-1)),
-    (re.compile(r"[这本]个?月|月[初中底末]|\bthis month\b|\bend of the month\b", _IGNORE_CASE), _month_reader(0)),
-    (re.compile(r"下个?月|\bnext month\b", _IGNORE_CASE), _month_reader(1)),
-    (re.compile(r"去年|\blast year\b", _IGNORE_CASE), _year_reader(-1)),
-    (re.compile(r"今年|\bthis year\b", _IGNORE_CASE), _year_reader(0)),
-    (re.compile(r"明年|\bnext year\b", _IGNORE_CASE), _year_reader(1)),
-    (re.compile(r"前年"), _year_reader(-2)),
-    (re.compile(r"后年"), _year_reader(2)),
-    (re.compile(rf"(?P<w>上上|上|下下|下)?个?{CHINESE_WEEK}(?P<wd>[{CHINESE_WEEKDAYS}])"), _read_weekday),
-    (re.compile(rf"\b(?:(?P<w>last|next)\s+)?(?P<wd>{'|'.join(WEEKDAYS)})", _IGNORE_CASE), _read_weekday),
-    (re.compile(rf"\b{_COUNT}\s+{_UNIT}\s+(?P<back>ago|earlier|before)\b", _IGNORE_CASE), _read_distance),
-    (re.compile(rf"\b(?:in|within)\s+{_COUNT}\s+{_UNIT}(?P<back>)\b", _IGNORE_CASE), _read_distance),
+    (re.compile(r"周末|\bweekend\b", _IGNORE_CASE), _parse_weekend),
+    (re.compile(r"上个?月|\blast month\b", _IGNORE_CASE), _build_month_parser(-1)),
+    (re.compile(r"[这本]个?月|月[初中底末]|\bthis month\b|\bend of the month\b", _IGNORE_CASE), _build_month_parser(0)),
+    (re.compile(r"下个?月|\bnext month\b", _IGNORE_CASE), _build_month_parser(1)),
+    (re.compile(r"去年|\blast year\b", _IGNORE_CASE), _build_year_parser(-1)),
+    (re.compile(r"今年|\bthis year\b", _IGNORE_CASE), _build_year_parser(0)),
+    (re.compile(r"明年|\bnext year\b", _IGNORE_CASE), _build_year_parser(1)),
+    (re.compile(r"前年"), _build_year_parser(-2)),
+    (re.compile(r"后年"), _build_year_parser(2)),
+    (re.compile(rf"(?P<w>上上|上|下下|下)?个?{CHINESE_WEEK}(?P<wd>[{CHINESE_WEEKDAYS}])"), _parse_weekday),
+    (re.compile(rf"\b(?:(?P<w>last|next)\s+)?(?P<wd>{'|'.join(WEEKDAYS)})", _IGNORE_CASE), _parse_weekday),
+    (re.compile(rf"\b{_COUNT}\s+{_UNIT}\s+(?P<back>ago|earlier|before)\b", _IGNORE_CASE), _parse_relative_date),
+    (re.compile(rf"\b(?:in|within)\s+{_COUNT}\s+{_UNIT}(?P<back>)\b", _IGNORE_CASE), _parse_relative_date),
     (
         re.compile(rf"\b{_COUNT}\s+{_UNIT}\s+(?:from now|later|after|from today)(?P<back>)\b", _IGNORE_CASE),
-        _read_distance,
+        _parse_relative_date,
     ),
-    (re.compile(rf"{_COUNT}个?{_UNIT_ZH}(?P<back>(?:以|之)?前)"), _read_distance),
-    (re.compile(rf"{_COUNT}个?{_UNIT_ZH}(?:以|之)?后(?P<back>)"), _read_distance),
+    (re.compile(rf"{_COUNT}个?{_UNIT_ZH}(?P<back>(?:以|之)?前)"), _parse_relative_date),
+    (re.compile(rf"{_COUNT}个?{_UNIT_ZH}(?:以|之)?后(?P<back>)"), _parse_relative_date),
 )

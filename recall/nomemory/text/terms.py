@@ -21,7 +21,7 @@ _FUNCTION_CHARACTERS = frozenset(
 """Chinese function characters. A bigram of two function characters is not a term."""
 
 
-def chinese_bigrams(run: str) -> list[str]:
+def extract_chinese_bigrams(run: str) -> list[str]:
     """Return the overlapping bigrams of a Chinese run; a single character is returned unchanged."""
     return [left + right for left, right in pairwise(run)] or [run]
 
@@ -32,7 +32,7 @@ def extract_terms(text: str) -> frozenset[str]:
     for match in _RUN.finditer(fold_text(text)):
         if match["han"]:
             content_terms.update(
-                pair for pair in chinese_bigrams(match["han"]) if not _FUNCTION_CHARACTERS.issuperset(pair)
+                pair for pair in extract_chinese_bigrams(match["han"]) if not _FUNCTION_CHARACTERS.issuperset(pair)
             )
         elif (word := match["word"].split("'")[0]) not in CONVERSATIONAL_STOP_WORDS:
             content_terms.add(stem_word(word))

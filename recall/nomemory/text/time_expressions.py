@@ -9,7 +9,7 @@ from datetime import MAXYEAR, date, datetime, time, timedelta, tzinfo
 from enum import Enum
 from typing import Final
 
-from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, MONTH, WEEKDAY, WEEKDAYS, month_number
+from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, MONTH, WEEKDAY, WEEKDAYS, parse_month
 from nomemory.text.time_range import ANY_TIME, TimeRange
 
 
@@ -72,7 +72,7 @@ def find_time_signal(text: str, now: datetime) -> TimeSignal | None:
     """
     for pattern, read_range, precision in _SIGNALS:
         for match in pattern.finditer(text):
-            window = _read_range(read_range, match, now)
+            window = _parse_range(read_range, match, now)
             if window is not None:
                 return TimeSignal(match.group().strip(), window, precision)
     return None
@@ -97,19 +97,19 @@ def find_exact_time_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
         if start < end:
             continue
         end = -negative_end
-        if window := _read_range(read, match, now):
+        if window := _parse_range(read, match, now):
             ranges[window] = None
     return tuple(ranges)[:_MAX_RANGES]
 
 
-def _read_range(read_range: _RangeReader, match: re.Match[str], now: datetime) -> TimeRange | None:
+def _parse_range(read_range: _RangeReader, match: re.Match[str], now: datetime) -> TimeRange | None:
     try:
         return read_range(match, now)
     except (OverflowError, ValueError):  # The date is outside the calendar.
         return None
 
 
-def last_days_range(days: int, now: datetime) -> TimeRange:
+def build_last_days_range(days: int, now: datetime) -> TimeRange:
     """Return the range of the last `days` days before `now`, clipped to the earliest date that Python supports."""
     earliest = _EARLIEST_TIME.replace(tzinfo=now.tzinfo)
     if now <= earliest:
@@ -117,14 +117,14 @@ def last_days_range(days: int, now: datetime) -> TimeRange:
     return TimeRange(now - min(timedelta(days=days), now - earliest), now)
 
 
-def _day_range(start: date, end: date | None, now: datetime) -> TimeRange | None:
+def _build_day_range(start: date, end: date | None, now: datetime) -> TimeRange | None:
     """Return the range from `start` up to `end` (exclusive), clipped to `now`; None if `start` is in the future."""
-    since = _day_start(start, now.tzinfo)
-    until = _day_start(end, now.tzinfo) if end else now
+    since = _get_day_start(start, now.tzinfo)
+    until = _get_day_start(end, now.tzinfo) if end else now
     return TimeRange(since, min(until, now)) if since < now else None
 
 
-def _day_start(day: date, zone: tzinfo | None) -> datetime:
+def _get_day_start(day: date, zone: tzinfo | None) -> datetime:
     return datetime.combine(day, time.min, zone)
 
 
@@ -138,79 +138,81 @@ def _parse_number(text: str) -> int:
     return _DIGITS.get(tens, 1) * 10 + _DIGITS.get(ones, 0)
 
 
-def _month_range(year: int, month: int, now: datetime, months: int = 1) -> TimeRange | None:
+def _build_month_range(year: int, month: int, now: datetime, months: int = 1) -> TimeRange | None:
     if not 1 <= month <= _DECEMBER or not 1 <= year <= now.year:
         return None
     years, month_after = divmod(month - 1 + months, 12)
     after = date(year + years, month_after + 1, 1) if year + years <= MAXYEAR else None
-    return _day_range(date(year, month, 1), after, now)
+    return _build_day_range(date(year, month, 1), after, now)
 
 
-def _latest_month_range(month: int, now: datetime) -> TimeRange | None:
+def _build_latest_month_range(month: int, now: datetime) -> TimeRange | None:
     """Return the range of a month in this year, or in the previous year if the month has not begun yet."""
-    return _month_range(now.year, month, now) or _month_range(now.year - 1, month, now)
+    return _build_month_range(now.year, month, now) or _build_month_range(now.year - 1, month, now)
 
 
-def _single_day_range(year: int, month: int, day: int, now: datetime) -> TimeRange | None:
+def _build_single_day_range(year: int, month: int, day: int, now: datetime) -> TimeRange | None:
     try:
         first = date(year, month, day)
-        return _day_range(first, first + timedelta(days=1), now)
+        return _build_day_range(first, first + timedelta(days=1), now)
     except (ValueError, OverflowError):
         return None
 
 
-def _latest_day_range(month: int, day: int, now: datetime) -> TimeRange | None:
-    return _single_day_range(now.year, month, day, now) or _single_day_range(now.year - 1, month, day, now)
+def _build_latest_day_range(month: int, day: int, now: datetime) -> TimeRange | None:
+    return _build_single_day_range(now.year, month, day, now) or _build_single_day_range(now.year - 1, month, day, now)
 
 
-def _year_range(year: int, now: datetime) -> TimeRange | None:
-    return _month_range(year, 1, now, months=12)
+def _build_year_range(year: int, now: datetime) -> TimeRange | None:
+    return _build_month_range(year, 1, now, months=12)
 
 
-def _range_days_ago(days: int, now: datetime, length: int = 1) -> TimeRange | None:
+def _build_range_days_ago(days: int, now: datetime, length: int = 1) -> TimeRange | None:
     first = now.date() - timedelta(days=days)
-    return _day_range(first, first + timedelta(days=length), now)
+    return _build_day_range(first, first + timedelta(days=length), now)
 
 
-def _range_weeks_ago(weeks: int, now: datetime) -> TimeRange | None:
-    return _range_days_ago(now.weekday() + 7 * weeks, now, 7)
+def _build_range_weeks_ago(weeks: int, now: datetime) -> TimeRange | None:
+    return _build_range_days_ago(now.weekday() + 7 * weeks, now, 7)
 
 
-def _range_months_ago(months: int, now: datetime) -> TimeRange | None:
+def _build_range_months_ago(months: int, now: datetime) -> TimeRange | None:
     months = now.year * 12 + now.month - 1 - months
-    return _month_range(months // 12, months % 12 + 1, now)
+    return _build_month_range(months // 12, months % 12 + 1, now)
 
 
-def _weekday_range(weekday: int, weeks: int, now: datetime) -> TimeRange | None:
-    return _range_days_ago(now.weekday() + 7 * weeks - weekday, now)
+def _build_weekday_range(weekday: int, weeks: int, now: datetime) -> TimeRange | None:
+    return _build_range_days_ago(now.weekday() + 7 * weeks - weekday, now)
 
 
-def _read_chinese_date(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _parse_chinese_date(match: re.Match[str], now: datetime) -> TimeRange | None:
     year, month, day = match["y"], _parse_number(match["m"]), match["d"]
     if day:
         return (
-            _single_day_range(_parse_year(year, now), month, _parse_number(day), now)
+            _build_single_day_range(_parse_year(year, now), month, _parse_number(day), now)
             if year
-            else _latest_day_range(month, _parse_number(day), now)
+            else _build_latest_day_range(month, _parse_number(day), now)
         )
-    return _month_range(_parse_year(year, now), month, now) if year else _latest_month_range(month, now)
+    return _build_month_range(_parse_year(year, now), month, now) if year else _build_latest_month_range(month, now)
 
 
-def _read_part_of_month(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _parse_part_of_month(match: re.Match[str], now: datetime) -> TimeRange | None:
     """Return the range of the first, middle or last third of a month."""
     fields = match.groupdict()
-    month = month_number(match["m"]) if match["m"][0].isascii() and match["m"].isalpha() else _parse_number(match["m"])
+    month = parse_month(match["m"]) if match["m"][0].isascii() and match["m"].isalpha() else _parse_number(match["m"])
     year = fields.get("y")
-    month_range = _month_range(_parse_year(year, now), month, now) if year else _latest_month_range(month, now)
+    month_range = (
+        _build_month_range(_parse_year(year, now), month, now) if year else _build_latest_month_range(month, now)
+    )
     if month_range is None or month_range.since is None:
         return None
     first, last = _PARTS_OF_MONTH[match["t"].lower()]
     since = month_range.since + timedelta(days=first - 1)
-    until = _month_end(month_range.since) if last is None else month_range.since + timedelta(days=last)
+    until = _get_month_end(month_range.since) if last is None else month_range.since + timedelta(days=last)
     return TimeRange(since, min(until, now)) if since < now else None
 
 
-def _month_end(start: datetime) -> datetime:
+def _get_month_end(start: datetime) -> datetime:
     return (start + timedelta(days=31)).replace(day=1)
 
 
@@ -219,47 +221,57 @@ def _parse_year(text: str, now: datetime) -> int:
     return now.year - years_ago[text[0]] if text[0] in years_ago else int(text)
 
 
-def _read_chinese_season(match: re.Match[str], now: datetime) -> TimeRange | None:
-    return _month_range(_parse_year(match["y"], now), _SEASONS[match["s"]], now, months=3)
+def _parse_chinese_season(match: re.Match[str], now: datetime) -> TimeRange | None:
+    return _build_month_range(_parse_year(match["y"], now), _SEASONS[match["s"]], now, months=3)
 
 
-def _read_iso_date(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _parse_iso_date(match: re.Match[str], now: datetime) -> TimeRange | None:
     year, month = int(match["y"]), int(match["m"])
-    return _single_day_range(year, month, int(match["d"]), now) if match["d"] else _month_range(year, month, now)
+    return (
+        _build_single_day_range(year, month, int(match["d"]), now)
+        if match["d"]
+        else _build_month_range(year, month, now)
+    )
 
 
-def _read_english_date(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _parse_english_date(match: re.Match[str], now: datetime) -> TimeRange | None:
     fields = match.groupdict()
-    month = month_number(fields["m"])
+    month = parse_month(fields["m"])
     day, year = fields.get("d"), fields.get("y")
     if day:
-        return _single_day_range(int(year), month, int(day), now) if year else _latest_day_range(month, int(day), now)
-    return _month_range(int(year), month, now) if year else _latest_month_range(month, now)
+        return (
+            _build_single_day_range(int(year), month, int(day), now)
+            if year
+            else _build_latest_day_range(month, int(day), now)
+        )
+    return _build_month_range(int(year), month, now) if year else _build_latest_month_range(month, now)
 
 
-def _read_english_season(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _parse_english_season(match: re.Match[str], now: datetime) -> TimeRange | None:
     """Return the range of the last completed season, or of this year's season for "this"."""
     month = _SEASONS[match["s"].lower()]
     if match["w"].lower() == "this":
-        return _month_range(now.year, month, now, months=3)
-    seasons = (_month_range(year, month, now, months=3) for year in (now.year, now.year - 1, now.year - 2))
+        return _build_month_range(now.year, month, now, months=3)
+    seasons = (_build_month_range(year, month, now, months=3) for year in (now.year, now.year - 1, now.year - 2))
     return next((season for season in seasons if season and season.until and season.until < now), None)
 
 
-def _read_english_period(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _parse_english_period(match: re.Match[str], now: datetime) -> TimeRange | None:
     periods_ago = 0 if match["w"].lower() == "this" else 1
     unit = match["u"].lower()
     if unit == "week":
-        return _range_weeks_ago(periods_ago, now)
-    return _range_months_ago(periods_ago, now) if unit == "month" else _year_range(now.year - periods_ago, now)
+        return _build_range_weeks_ago(periods_ago, now)
+    return (
+        _build_range_months_ago(periods_ago, now) if unit == "month" else _build_year_range(now.year - periods_ago, now)
+    )
 
 
-def _read_english_weekday(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _parse_english_weekday(match: re.Match[str], now: datetime) -> TimeRange | None:
     weekday = WEEKDAYS.index(match["d"].lower())
-    return _range_days_ago((now.weekday() - weekday - 1) % 7 + 1, now)
+    return _build_range_days_ago((now.weekday() - weekday - 1) % 7 + 1, now)
 
 
-def _read_time_ago(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _parse_time_ago(match: re.Match[str], now: datetime) -> TimeRange | None:
     """Return the range of an expression such as "two weeks ago": one unit long, centered on that time."""
     count, unit = _parse_number(match["n"]), _UNIT_DAYS[match["u"].lower()]
     if not count:
@@ -267,16 +279,16 @@ def _read_time_ago(match: re.Match[str], now: datetime) -> TimeRange | None:
     return TimeRange(now - timedelta(days=unit * (count + 0.5)), now - timedelta(days=unit * (count - 0.5)))
 
 
-def _read_past_period(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _parse_past_period(match: re.Match[str], now: datetime) -> TimeRange | None:
     count = min(_parse_number(match["n"]), 99)
-    return last_days_range(count * _UNIT_DAYS[match["u"].lower()], now) if count else None
+    return build_last_days_range(count * _UNIT_DAYS[match["u"].lower()], now) if count else None
 
 
-def _last_days_reader(days: int) -> _RangeReader:
-    return lambda _match, now: last_days_range(days, now)
+def _build_last_days_parser(days: int) -> _RangeReader:
+    return lambda _match, now: build_last_days_range(days, now)
 
 
-def _read_any_time(_match: re.Match[str], _now: datetime) -> TimeRange:
+def _parse_any_time(_match: re.Match[str], _now: datetime) -> TimeRange:
     return ANY_TIME
 
 
@@ -286,76 +298,79 @@ _DAY: Final = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR: Final = r"(?P<y>(?:19|20)\d\d)"
 _NAMED_YEAR: Final = r"(?P<y>(?:19|20)\d\d|[今去前])年"
 _EXACT_EXPRESSIONS: Final[tuple[tuple[str, _RangeReader], ...]] = (
-    (r"(?P<y>(?:19|20)\d\d)[-/.](?P<m>\d{1,2})(?:[-/.](?P<d>\d{1,2}))?(?!\d)", _read_iso_date),
+    (r"(?P<y>(?:19|20)\d\d)[-/.](?P<m>\d{1,2})(?:[-/.](?P<d>\d{1,2}))?(?!\d)", _parse_iso_date),
     (
         (
             rf"(?:{_NAMED_YEAR}的?)?(?P<m>\d{{1,2}}|[一二三四五六七八九十]{{1,2}})月份?"
             r"(?P<t>上旬|中旬|下旬|初|底|末)"
         ),
-        _read_part_of_month,
+        _parse_part_of_month,
     ),
-    (rf"\b(?P<t>early|mid|late|beginning of|middle of|end of)[\s-]+{_MONTH}(?:,?\s+{_YEAR})?\b", _read_part_of_month),
+    (rf"\b(?P<t>early|mid|late|beginning of|middle of|end of)[\s-]+{_MONTH}(?:,?\s+{_YEAR})?\b", _parse_part_of_month),
     (
         (
             rf"(?:{_NAMED_YEAR}的?)?(?P<m>\d{{1,2}}|[一二三四五六七八九十]{{1,2}})月"
             r"(?:份|(?P<d>\d{1,2}|[一二三四五六七八九十]{1,3})[号日])?"
         ),
-        _read_chinese_date,
+        _parse_chinese_date,
     ),
-    (rf"{_NAMED_YEAR}的?(?P<s>[春夏秋冬])[天季]?", _read_chinese_season),
-    (rf"\b{_MONTH}\s+{_DAY}(?:,?\s+{_YEAR})?\b", _read_english_date),
-    (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?\b", _read_english_date),
-    (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}\b", _read_english_date),
-    (rf"\b(?:in|during|since|last)\s+{_MONTH}\b(?!,?\s+(?:of\s+)?(?:19|20)\d\d)", _read_english_date),
-    (r"\b(?P<w>last|this)\s+(?P<s>spring|summer|autumn|fall|winter)\b", _read_english_season),
-    (r"大前天", lambda _match, now: _range_days_ago(3, now)),
-    (r"前天|前晚|\bthe day before yesterday\b", lambda _match, now: _range_days_ago(2, now)),
-    (r"昨天|昨晚|昨日|昨夜|\byesterday\b|\blast night\b", lambda _match, now: _range_days_ago(1, now)),
+    (rf"{_NAMED_YEAR}的?(?P<s>[春夏秋冬])[天季]?", _parse_chinese_season),
+    (rf"\b{_MONTH}\s+{_DAY}(?:,?\s+{_YEAR})?\b", _parse_english_date),
+    (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?\b", _parse_english_date),
+    (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}\b", _parse_english_date),
+    (rf"\b(?:in|during|since|last)\s+{_MONTH}\b(?!,?\s+(?:of\s+)?(?:19|20)\d\d)", _parse_english_date),
+    (r"\b(?P<w>last|this)\s+(?P<s>spring|summer|autumn|fall|winter)\b", _parse_english_season),
+    (r"大前天", lambda _match, now: _build_range_days_ago(3, now)),
+    (r"前天|前晚|\bthe day before yesterday\b", lambda _match, now: _build_range_days_ago(2, now)),
+    (r"昨天|昨晚|昨日|昨夜|\byesterday\b|\blast night\b", lambda _match, now: _build_range_days_ago(1, now)),
     (
         r"今天|今早|今晚|今日|\btoday\b|\bthis (?:morning|afternoon|evening)\b",
-        lambda _match, now: _range_days_ago(0, now),
+        lambda _match, now: _build_range_days_ago(0, now),
     ),
     (
         rf"(?P<w>上上|上|这|本)个?{CHINESE_WEEK}(?P<d>[{CHINESE_WEEKDAYS}])",
-        lambda match, now: _weekday_range(
+        lambda match, now: _build_weekday_range(
             min(CHINESE_WEEKDAYS.index(match["d"]), 6), {"上上": 2, "上": 1}.get(match["w"], 0), now
         ),
     ),
-    (rf"上上个?{CHINESE_WEEK}", lambda _match, now: _range_weeks_ago(2, now)),
-    (rf"上个?{CHINESE_WEEK}", lambda _match, now: _range_weeks_ago(1, now)),
-    (r"上上个?月", lambda _match, now: _range_months_ago(2, now)),
-    (r"上个?月", lambda _match, now: _range_months_ago(1, now)),
-    (r"这个?月|本月|当月", lambda _match, now: _range_months_ago(0, now)),
-    (r"今年", lambda _match, now: _year_range(now.year, now)),
-    (r"去年", lambda _match, now: _year_range(now.year - 1, now)),
-    (r"前年", lambda _match, now: _year_range(now.year - 2, now)),
-    (r"(?P<y>(?:19|20)\d\d)年", lambda match, now: _year_range(int(match["y"]), now)),
-    (r"\b(?P<w>last|this)\s+(?P<u>week|month|year)\b", _read_english_period),
-    (rf"\blast\s+(?P<d>{WEEKDAY})\b", _read_english_weekday),
-    (rf"\b(?:in|during)\s+{_YEAR}\b", lambda match, now: _year_range(int(match["y"]), now)),
-    (rf"(?:过去|最近|近)(?:的|这)?{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)", _read_past_period),
-    (r"\b(?:past|last)\s+(?P<n>\d{1,2})\s+(?P<u>day|week|month|year)s?\b", _read_past_period),
-    (rf"{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)(?:以|之)?前", _read_time_ago),
-    (r"\b(?P<n>\d{1,2})\s+(?P<u>day|night|week|month|year)s?\s+ago\b", _read_time_ago),
+    (rf"上上个?{CHINESE_WEEK}", lambda _match, now: _build_range_weeks_ago(2, now)),
+    (rf"上个?{CHINESE_WEEK}", lambda _match, now: _build_range_weeks_ago(1, now)),
+    (r"上上个?月", lambda _match, now: _build_range_months_ago(2, now)),
+    (r"上个?月", lambda _match, now: _build_range_months_ago(1, now)),
+    (r"这个?月|本月|当月", lambda _match, now: _build_range_months_ago(0, now)),
+    (r"今年", lambda _match, now: _build_year_range(now.year, now)),
+    (r"去年", lambda _match, now: _build_year_range(now.year - 1, now)),
+    (r"前年", lambda _match, now: _build_year_range(now.year - 2, now)),
+    (r"(?P<y>(?:19|20)\d\d)年", lambda match, now: _build_year_range(int(match["y"]), now)),
+    (r"\b(?P<w>last|this)\s+(?P<u>week|month|year)\b", _parse_english_period),
+    (rf"\blast\s+(?P<d>{WEEKDAY})\b", _parse_english_weekday),
+    (rf"\b(?:in|during)\s+{_YEAR}\b", lambda match, now: _build_year_range(int(match["y"]), now)),
+    (rf"(?:过去|最近|近)(?:的|这)?{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)", _parse_past_period),
+    (r"\b(?:past|last)\s+(?P<n>\d{1,2})\s+(?P<u>day|week|month|year)s?\b", _parse_past_period),
+    (rf"{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)(?:以|之)?前", _parse_time_ago),
+    (r"\b(?P<n>\d{1,2})\s+(?P<u>day|night|week|month|year)s?\s+ago\b", _parse_time_ago),
 )
 _VAGUE_EXPRESSIONS: Final[tuple[tuple[str, _RangeReader], ...]] = (
-    (r"刚才|刚刚|这两天|这几天|\bjust now\b|\bthe past (?:few|couple of) days\b", _last_days_reader(2)),
+    (r"刚才|刚刚|这两天|这几天|\bjust now\b|\bthe past (?:few|couple of) days\b", _build_last_days_parser(2)),
     (
         r"最近|近来|近期|这周|本周|这个?星期|这个?礼拜|这阵子|\brecent(?:ly)?\b|\blately\b|\bthese days\b",
-        _last_days_reader(7),
+        _build_last_days_parser(7),
     ),
     (
         r"上次|上回|上一次|前几天|前两天|\blast time\b|\bthe other day\b|\bwe last (?:talked|spoke|chatted)\b",
-        _last_days_reader(30),
+        _build_last_days_parser(30),
     ),
     (
         r"之前|我们聊过|聊到|聊过|前阵子|前段时间|\bearlier\b|\bpreviously\b|\bwe (?:talked|spoke|chatted) about\b",
-        _last_days_reader(30),
+        _build_last_days_parser(30),
     ),
 )
 _UNLIMITED_EXPRESSIONS: Final[tuple[tuple[str, _RangeReader], ...]] = (
-    (r"一直|习惯|从小|多年|小时候|向来|从来|平时|以前|曾经|总是", _read_any_time),
-    (r"\b(?:always|usually|ever|never|habits?|since childhood|for years|as a (?:child|kid)|used to)\b", _read_any_time),
+    (r"一直|习惯|从小|多年|小时候|向来|从来|平时|以前|曾经|总是", _parse_any_time),
+    (
+        r"\b(?:always|usually|ever|never|habits?|since childhood|for years|as a (?:child|kid)|used to)\b",
+        _parse_any_time,
+    ),
 )
 _SIGNALS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), read, precision)

@@ -50,7 +50,7 @@ class ClientRunner:
         """Return the part of another client's outcome that this client could also observe."""
         return mcp_view.select_visible_outcome(step, outcome) if self.by_tools else outcome
 
-    def missing_programs(self) -> Sequence[str]:
+    def find_missing_programs(self) -> Sequence[str]:
         """Return the required programs that are not installed."""
         return [program for program in self.required_programs if shutil.which(program) is None]
 

@@ -39,7 +39,7 @@ class Dataset:
     def create_messages(self, numbers: Iterable[int]) -> list[Message]:
         """Create messages and add them to the dataset."""
         created = [self._create_message(number) for number in numbers]
-        self.messages = sorted([*self.messages, *created], key=_sort_key)
+        self.messages = sorted([*self.messages, *created], key=_build_sort_key)
         return created
 
     def remove_messages(self, matches: Predicate) -> list[Message]:
@@ -66,20 +66,20 @@ class Dataset:
             content=" ".join([*words, f"no{number}"]),
             conversation_id=generator.choice(("", "c", "d")),
             metadata=generator.choice(({}, {"app": "a"}, {"app": "b"}, {"app": "a", "kind": "é"})),
-            embedding=random_unit_vector(generator, self.dimension),
+            embedding=draw_unit_vector(generator, self.dimension),
         )
         message.ts.FromMicroseconds((_BEGIN_S + number // _AT_ONE_TIME) * 1_000_000 + 123_456)
         return message
 
 
-def random_unit_vector(generator: random.Random, dimension: int) -> list[float]:
+def draw_unit_vector(generator: random.Random, dimension: int) -> list[float]:
     """Return a random unit vector."""
     values = [generator.gauss(0, 1) for _ in range(dimension)]
     length = math.hypot(*values)
     return [item / length for item in values]
 
 
-def cosine_similarity(first: Sequence[float], second: Sequence[float]) -> float:
+def compute_cosine_similarity(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the cosine similarity of two vectors."""
     dot = sum(a * b for a, b in zip(first, second, strict=True))
     return dot / math.hypot(*first) / math.hypot(*second)
@@ -95,7 +95,7 @@ def match_phrase(first: str, second: str) -> Predicate:
     return lambda item: (first, second) in pairwise(item.content.split())
 
 
-def message_ids(messages: Iterable[Message]) -> list[str]:
+def get_message_ids(messages: Iterable[Message]) -> list[str]:
     """Return the ids of messages."""
     return [message.message_id for message in messages]
 
@@ -116,5 +116,5 @@ def list_differences(label: str, actual: Sequence[object], expected: Sequence[ob
         yield f"{label}: wrong order"
 
 
-def _sort_key(message: Message) -> tuple[int, str]:
+def _build_sort_key(message: Message) -> tuple[int, str]:
     return message.ts.ToMicroseconds(), message.message_id

@@ -26,7 +26,7 @@ def _run_and_compare_clients(client_runners: Sequence[ClientRunner], steps: Sequ
     reference: Sequence[Outcome] = ()
     failed = 0
     for runner in client_runners:
-        if missing := runner.missing_programs():
+        if missing := runner.find_missing_programs():
             print(f"skipped: {runner.name}: not installed: {', '.join(missing)}", flush=True)
             continue
         began = time.monotonic()

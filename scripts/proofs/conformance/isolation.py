@@ -8,20 +8,23 @@ import grpc
 
 from nomemory.v1 import query_service_pb2 as q
 from proofs.conformance.conformance_run import CheckSkippedError, ConformanceCheck, ConformanceRun, expect_error
-from proofs.conformance.dataset import WORDS, Dataset, list_differences, message_ids, random_unit_vector
+from proofs.conformance.dataset import WORDS, Dataset, draw_unit_vector, get_message_ids, list_differences
 
 
 def _check_foreign_messages(run: ConformanceRun) -> Iterator[str]:
     (first, token), (other, _) = run.write_dataset("one", 40), run.write_dataset("other", 40)
-    own_ids, query_vector = set(message_ids(first.messages)), random_unit_vector(run.random, first.dimension)
+    own_ids, query_vector = set(get_message_ids(first.messages)), draw_unit_vector(run.random, first.dimension)
     for name, got in (
-        ("list", message_ids(run.list_messages(first.user_id))),
-        ("export", message_ids(run.export_messages(first.user_id))),
+        ("list", get_message_ids(run.list_messages(first.user_id))),
+        ("export", get_message_ids(run.export_messages(first.user_id))),
         *(
-            (word, message_ids(hit for hit, _ in run.lexical_search(first.user_id, word, at_least=token)))
+            (word, get_message_ids(hit for hit, _ in run.lexical_search(first.user_id, word, at_least=token)))
             for word in WORDS
         ),
-        ("meaning", message_ids(hit for hit, _ in run.semantic_search(first.user_id, query_vector, at_least=token))),
+        (
+            "meaning",
+            get_message_ids(hit for hit, _ in run.semantic_search(first.user_id, query_vector, at_least=token)),
+        ),
     ):
         if foreign_ids := set(got) - own_ids:
             yield f"{name} shows {len(foreign_ids)} messages of another user"
@@ -37,13 +40,13 @@ def _check_foreign_messages(run: ConformanceRun) -> Iterator[str]:
     if any(message.retracted_by for message in run.list_messages(first.user_id)):
         yield "another user can retract messages"
     deleted = run.delete_messages(first.user_id, message_ids=[other_id]).deleted
-    if deleted or other_id not in message_ids(run.list_messages(other.user_id)):
+    if deleted or other_id not in get_message_ids(run.list_messages(other.user_id)):
         yield "a message of another user is deleted"
 
 
 def _check_scores(run: ConformanceRun) -> Iterator[str]:
     (first, token), (other, _) = run.write_dataset("scored", 40), run.write_dataset("loud", 1)
-    query_vector = random_unit_vector(run.random, first.dimension)
+    query_vector = draw_unit_vector(run.random, first.dimension)
     before = _read_serialized_replies(run, first, token, query_vector)
     token = run.write_messages(other.create_messages(range(1, 200))).write_token
     list(run.lexical_search(other.user_id, WORDS[0], at_least=token))

@@ -14,12 +14,12 @@ from proofs.conformance.dataset import (
     Dataset,
     Message,
     Predicate,
-    cosine_similarity,
+    compute_cosine_similarity,
+    draw_unit_vector,
+    get_message_ids,
     list_differences,
     match_all_words,
     match_phrase,
-    message_ids,
-    random_unit_vector,
 )
 
 _MESSAGES = 61
@@ -36,7 +36,7 @@ def _check_pages(run: ConformanceRun) -> Iterator[str]:
         ):
             actual = run.list_messages(dataset.user_id, size, order=order, at_least=token)
             yield from list_differences(
-                f"pages of {size}, {q.ListOrder.Name(order)}", message_ids(actual), message_ids(expected)
+                f"pages of {size}, {q.ListOrder.Name(order)}", get_message_ids(actual), get_message_ids(expected)
             )
 
 
@@ -53,14 +53,16 @@ def _check_contents(run: ConformanceRun) -> Iterator[str]:
 
 def _check_pages_while_writing(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("meanwhile", 30)
-    expected, actual = message_ids(dataset.list_newest_first()), list[str]()
+    expected, actual = get_message_ids(dataset.list_newest_first()), list[str]()
     for number, message in enumerate(run.list_messages(dataset.user_id, 4)):
         actual.append(message.message_id)
         if number % 4 == 0:
             run.write_messages(dataset.create_messages([number]))
     yield from list_differences("listing during writes", actual, expected)
     yield from list_differences(
-        "next listing", message_ids(run.list_messages(dataset.user_id)), message_ids(dataset.list_newest_first())
+        "next listing",
+        get_message_ids(run.list_messages(dataset.user_id)),
+        get_message_ids(dataset.list_newest_first()),
     )
 
 
@@ -87,10 +89,10 @@ def build_filters(dataset: Dataset) -> Iterator[tuple[str, message_pb2.Filter, P
 def _check_filters(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("filters", _MESSAGES)
     for name, message_filter, matches in build_filters(dataset):
-        actual = message_ids(run.list_messages(dataset.user_id, 9, filter=message_filter))
-        yield from list_differences(f"list by {name}", actual, message_ids(dataset.list_newest_first(matches)))
-        exported = message_ids(run.export_messages(dataset.user_id, filter=message_filter))
-        yield from list_differences(f"export by {name}", exported, message_ids(dataset.list_oldest_first(matches)))
+        actual = get_message_ids(run.list_messages(dataset.user_id, 9, filter=message_filter))
+        yield from list_differences(f"list by {name}", actual, get_message_ids(dataset.list_newest_first(matches)))
+        exported = get_message_ids(run.export_messages(dataset.user_id, filter=message_filter))
+        yield from list_differences(f"export by {name}", exported, get_message_ids(dataset.list_oldest_first(matches)))
         if (count := run.count_messages(dataset.user_id, filter=message_filter)) != len(actual):
             yield f"count by {name}: {count}, listed {len(actual)}"
 
@@ -101,7 +103,7 @@ def _check_counts(run: ConformanceRun) -> Iterator[str]:
     if (count := run.count_messages(dataset.user_id)) != len(listed):
         yield f"counted {count}, listed {len(listed)}"
     yield from list_differences(
-        "export", message_ids(run.export_messages(dataset.user_id)), message_ids(reversed(listed))
+        "export", get_message_ids(run.export_messages(dataset.user_id)), get_message_ids(reversed(listed))
     )
     page = run.query.ListConversations(q.ListConversationsRequest(user_id=dataset.user_id))
     actual = {conversation.conversation_id: conversation.message_count for conversation in page.conversations}
@@ -112,24 +114,24 @@ def _check_counts(run: ConformanceRun) -> Iterator[str]:
 
 def _check_reads_by_id(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("ids", 30)
-    query_vector = message_ids(islice(dataset.messages, 10))
+    query_vector = get_message_ids(islice(dataset.messages, 10))
     actual = run.query.BatchGetMessages(
         q.BatchGetMessagesRequest(user_id=dataset.user_id, message_ids=[*query_vector[:5], "nobody", *query_vector[5:]])
     )
-    yield from list_differences("what was query_vector for", message_ids(actual.items), query_vector)
+    yield from list_differences("what was query_vector for", get_message_ids(actual.items), query_vector)
     yield from list_differences("missing ids", list(actual.missing_message_ids), ["nobody"])
 
 
 def _check_neighbors(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("neighbors", 40)
-    all_ids = message_ids(dataset.messages)
+    all_ids = get_message_ids(dataset.messages)
     for index in (0, 1, 20, 39):
         request = q.GetNeighborsRequest(user_id=dataset.user_id, message_id=all_ids[index], before=3, after=4)
         actual = run.query.GetNeighbors(request)
         yield from list_differences(
-            f"neighbors of message {index}", message_ids(actual.items), all_ids[max(0, index - 3) : index + 5]
+            f"neighbors of message {index}", get_message_ids(actual.items), all_ids[max(0, index - 3) : index + 5]
         )
-        if message_ids(actual.items)[actual.anchor_index] != all_ids[index]:
+        if get_message_ids(actual.items)[actual.anchor_index] != all_ids[index]:
             yield f"message {index}: wrong anchor_index"
 
 
@@ -159,7 +161,7 @@ def _check_lexical(run: ConformanceRun) -> Iterator[str]:
     dataset, token = run.write_dataset("words", _MESSAGES)
     for size, (query, matches) in zip((1, 7, 50) * len(WORDS) * 2, _build_queries(), strict=False):
         hits = list(run.lexical_search(dataset.user_id, query, max(size, 5), at_least=token))
-        expected = sorted(message_ids(dataset.list_newest_first(matches)))
+        expected = sorted(get_message_ids(dataset.list_newest_first(matches)))
         yield from list_differences(query, sorted(item.message_id for item, _ in hits), expected)
         if any(item < other for (_, item), (_, other) in pairwise(hits)):
             yield f"{query}: scores are not in descending order"
@@ -173,7 +175,7 @@ def _check_filtered_lexical(run: ConformanceRun) -> Iterator[str]:
                 item.message_id
                 for item, _ in run.lexical_search(dataset.user_id, word, filter=message_filter, at_least=token)
             ]
-            expected = message_ids(
+            expected = get_message_ids(
                 dataset.list_newest_first(lambda item: matches(item) and match_all_words(word)(item))  # noqa: B023 - called immediately
             )
             yield from list_differences(f"{word} by {name}", sorted(actual), sorted(expected))
@@ -182,11 +184,13 @@ def _check_filtered_lexical(run: ConformanceRun) -> Iterator[str]:
 def _check_semantic(run: ConformanceRun) -> Iterator[str]:
     dataset, token = run.write_dataset("meaning", _MESSAGES)
     for _ in range(4):
-        query_vector = random_unit_vector(run.random, dataset.dimension)
+        query_vector = draw_unit_vector(run.random, dataset.dimension)
         hits = run.semantic_search(dataset.user_id, query_vector, at_least=token)
-        scores_by_id = {item.message_id: cosine_similarity(item.embedding, query_vector) for item in dataset.messages}
+        scores_by_id = {
+            item.message_id: compute_cosine_similarity(item.embedding, query_vector) for item in dataset.messages
+        }
         yield from list_differences(
-            "semantic search", sorted(message_ids(item for item, _ in hits)), sorted(scores_by_id)
+            "semantic search", sorted(get_message_ids(item for item, _ in hits)), sorted(scores_by_id)
         )
         for message, score in hits:
             if abs(score - scores_by_id.get(message.message_id, score)) > _SCORE_TOLERANCE:
@@ -198,13 +202,13 @@ def _check_semantic(run: ConformanceRun) -> Iterator[str]:
 def _check_filtered_semantic(run: ConformanceRun) -> Iterator[str]:
     dataset, token = run.write_dataset("meaningfiltered", _MESSAGES)
     for name, message_filter, matches in build_filters(dataset):
-        query_vector = random_unit_vector(run.random, dataset.dimension)
-        actual = message_ids(
+        query_vector = draw_unit_vector(run.random, dataset.dimension)
+        actual = get_message_ids(
             item
             for item, _ in run.semantic_search(dataset.user_id, query_vector, filter=message_filter, at_least=token)
         )
         yield from list_differences(
-            f"by {name}", sorted(actual), sorted(message_ids(dataset.list_newest_first(matches)))
+            f"by {name}", sorted(actual), sorted(get_message_ids(dataset.list_newest_first(matches)))
         )
 
 
@@ -214,16 +218,16 @@ def _check_hybrid(run: ConformanceRun) -> Iterator[str]:
         request = q.HybridSearchRequest(
             user_id=dataset.user_id,
             query_text=word,
-            query_embedding=q.Embedding(values=random_unit_vector(run.random, dataset.dimension)),
+            query_embedding=q.Embedding(values=draw_unit_vector(run.random, dataset.dimension)),
             top_k=run.info.limits.max_top_k,
             at_least=token,
         )
         hits = run.query.HybridSearch(request).items
-        actual = message_ids(hit.message for hit in hits)
+        actual = get_message_ids(hit.message for hit in hits)
         yield from list_differences(f"{word}: duplicates", actual, list(dict.fromkeys(actual)))
-        if missing := set(message_ids(dataset.list_newest_first(match_all_words(word)))) - set(actual):
+        if missing := set(get_message_ids(dataset.list_newest_first(match_all_words(word)))) - set(actual):
             yield f"{word}: {len(missing)} matching messages are missing"
-        if foreign := set(actual) - set(message_ids(dataset.messages)):
+        if foreign := set(actual) - set(get_message_ids(dataset.messages)):
             yield f"{word}: {len(foreign)} messages of other users"
         if any(item.score < other.score for item, other in pairwise(hits)):
             yield f"{word}: scores are not in descending order"

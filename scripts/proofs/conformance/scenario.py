@@ -78,7 +78,7 @@ class Scenario:
         if step["as"] not in (_SERVICE, "reader"):
             adapted["for"] = step["as"]
         if "for" in adapted:
-            adapted["for"] = self._run_user_id(run, adapted["for"])
+            adapted["for"] = self._build_run_user_id(run, adapted["for"])
         return adapted
 
     def _rename_users(self, run: ConformanceRun, value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -89,11 +89,11 @@ class Scenario:
         if not isinstance(value, dict):
             return value
         return {
-            key: self._run_user_id(run, item) if key == "userId" and item else self._rename_users(run, item)
+            key: self._build_run_user_id(run, item) if key == "userId" and item else self._rename_users(run, item)
             for key, item in value.items()
         }
 
-    def _run_user_id(self, run: ConformanceRun, name: str) -> str:
+    def _build_run_user_id(self, run: ConformanceRun, name: str) -> str:
         if name not in self._names:
             self._names[name] = run.create_user(name)
         return self._names[name]

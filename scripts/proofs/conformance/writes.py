@@ -9,7 +9,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
 from proofs.conformance.conformance_run import ConformanceCheck, ConformanceRun
-from proofs.conformance.dataset import Dataset, Message, list_differences, message_ids, random_unit_vector
+from proofs.conformance.dataset import Dataset, Message, draw_unit_vector, get_message_ids, list_differences
 
 _TURNS = 10
 _CONCURRENCY = 6
@@ -27,13 +27,13 @@ def _check_read_your_writes(run: ConformanceRun) -> Iterator[str]:
 
 def _read_with_token(run: ConformanceRun, dataset: Dataset, word: str, token: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the ids that each read returns with a write token."""
-    user_id, query_vector = dataset.user_id, random_unit_vector(run.random, dataset.dimension)
-    yield "list", message_ids(run.list_messages(user_id, at_least=token))
-    yield "words", message_ids(entry for entry, _ in run.lexical_search(user_id, word, at_least=token))
-    yield "meaning", message_ids(entry for entry, _ in run.semantic_search(user_id, query_vector, at_least=token))
+    user_id, query_vector = dataset.user_id, draw_unit_vector(run.random, dataset.dimension)
+    yield "list", get_message_ids(run.list_messages(user_id, at_least=token))
+    yield "words", get_message_ids(entry for entry, _ in run.lexical_search(user_id, word, at_least=token))
+    yield "meaning", get_message_ids(entry for entry, _ in run.semantic_search(user_id, query_vector, at_least=token))
     request = q.HybridSearchRequest(user_id=user_id, query_text=word, at_least=token)
     request.query_embedding.values.extend(query_vector)
-    yield "both", message_ids(item.message for item in run.query.HybridSearch(request).items)
+    yield "both", get_message_ids(item.message for item in run.query.HybridSearch(request).items)
 
 
 def _check_idempotent_writes(run: ConformanceRun) -> Iterator[str]:
@@ -63,13 +63,13 @@ def _check_imports(run: ConformanceRun) -> Iterator[str]:
     reply = run.ingest.ImportMessages(iter(stream))
     if (reply.created, reply.unchanged, reply.rejected) != (30, 5, 1):
         yield f"created {reply.created}, unchanged {reply.unchanged}, rejected {reply.rejected}; expected 30, 5, 1"
-    actual = message_ids(run.list_messages(dataset.user_id, at_least=reply.write_token))
-    yield from list_differences("stored messages", actual, message_ids(dataset.list_newest_first()))
+    actual = get_message_ids(run.list_messages(dataset.user_id, at_least=reply.write_token))
+    yield from list_differences("stored messages", actual, get_message_ids(dataset.list_newest_first()))
 
 
 def _check_deletions(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("deleted", 40)
-    deleted_ids = message_ids(dataset.messages[5:15])
+    deleted_ids = get_message_ids(dataset.messages[5:15])
     reply = run.delete_messages(dataset.user_id, message_ids=[*deleted_ids, "nobody"])
     dataset.remove_messages(lambda item: item.message_id in deleted_ids)
     if reply.deleted != len(deleted_ids) or list(reply.missing_message_ids) != ["nobody"]:
@@ -85,14 +85,14 @@ def _check_deletions(run: ConformanceRun) -> Iterator[str]:
 
 def _compare_all_reads(run: ConformanceRun, dataset: Dataset, token: str, when: str) -> Iterator[str]:
     """Yield a line for each read that does not return exactly the dataset."""
-    user_id, expected = dataset.user_id, message_ids(dataset.list_newest_first())
+    user_id, expected = dataset.user_id, get_message_ids(dataset.list_newest_first())
     everything = " OR ".join(f"no{number}" for number in range(40))
-    query_vector = random_unit_vector(run.random, dataset.dimension)
-    yield from list_differences(f"list {when}", message_ids(run.list_messages(user_id)), expected)
-    yield from list_differences(f"export {when}", message_ids(reversed(run.export_messages(user_id))), expected)
-    words = message_ids(item for item, _ in run.lexical_search(user_id, everything, at_least=token))
+    query_vector = draw_unit_vector(run.random, dataset.dimension)
+    yield from list_differences(f"list {when}", get_message_ids(run.list_messages(user_id)), expected)
+    yield from list_differences(f"export {when}", get_message_ids(reversed(run.export_messages(user_id))), expected)
+    words = get_message_ids(item for item, _ in run.lexical_search(user_id, everything, at_least=token))
     yield from list_differences(f"words {when}", sorted(words), sorted(expected))
-    meaning = message_ids(item for item, _ in run.semantic_search(user_id, query_vector, at_least=token))
+    meaning = get_message_ids(item for item, _ in run.semantic_search(user_id, query_vector, at_least=token))
     yield from list_differences(f"meaning {when}", sorted(meaning), sorted(expected))
     if (count := run.count_messages(user_id)) != len(expected):
         yield f"count {when}: {count}, expected {len(expected)}"
@@ -106,7 +106,7 @@ def _check_erasure(run: ConformanceRun) -> Iterator[str]:
         yield f"{reply.deleted} erased, expected {len(everything)}"
     yield from _compare_all_reads(run, dataset, reply.write_token, "after the erasure")
     actual = run.query.BatchGetMessages(
-        q.BatchGetMessagesRequest(user_id=dataset.user_id, message_ids=message_ids(everything))
+        q.BatchGetMessagesRequest(user_id=dataset.user_id, message_ids=get_message_ids(everything))
     )
     if actual.items:
         yield f"{len(actual.items)} erased messages are returned by id"

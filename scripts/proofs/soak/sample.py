@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.temporary_server import measure_cpu_ms, process_tree
-from proofs.memory import open_descriptor_count, rss_mb, thread_count
+from evaluation.temporary_server import list_process_tree, measure_cpu_ms
+from proofs.memory import count_open_descriptors, count_threads, read_rss_mb
 from proofs.server_under_test import ServerUnderTest
 from proofs.soak.traffic import CallStatistics
 
@@ -46,16 +46,16 @@ class Sampler:
 
 
 def _measure_resources(server: ServerUnderTest) -> dict[str, float]:
-    processes = server.pids_by_role()
+    processes = server.find_pids_by_role()
     all_pids = [pid for pids in processes.values() for pid in pids]
-    figures = {f"memory of {role}, MB": sum(map(rss_mb, pids)) for role, pids in processes.items()}
+    figures = {f"memory of {role}, MB": sum(map(read_rss_mb, pids)) for role, pids in processes.items()}
     return figures | {
         "memory, MB": sum(figures.values()),
-        "descriptors": float(sum(map(open_descriptor_count, all_pids))),
-        "threads": float(sum(map(thread_count, all_pids))),
+        "descriptors": float(sum(map(count_open_descriptors, all_pids))),
+        "threads": float(sum(map(count_threads, all_pids))),
         "lexical segments": float(_count_segments(server.data)),
         "files": float(sum(1 for path in server.data.rglob("*") if path.is_file())),
-        "data, MB": _directory_size_mb(server.data),
+        "data, MB": _measure_directory_size_mb(server.data),
     }
 
 
@@ -68,7 +68,7 @@ def _summarize_latency(waits: CallStatistics) -> dict[str, float]:
 
 
 def _measure_cpu_ms(server: ServerUnderTest) -> float:
-    return measure_cpu_ms(process_tree(server.pid)) or 0.0
+    return measure_cpu_ms(list_process_tree(server.pid)) or 0.0
 
 
 def _count_segments(data: Path) -> int:
@@ -77,7 +77,7 @@ def _count_segments(data: Path) -> int:
     return sum(len(json.loads(path.read_text("utf-8"))["segments"]) for path in metadata_files)
 
 
-def _directory_size_mb(data: Path) -> float:
+def _measure_directory_size_mb(data: Path) -> float:
     size = 0
     for path in data.rglob("*"):
         try:

@@ -145,8 +145,8 @@ class TrafficGenerator:
 
     def _build_calls_by_kind(self) -> dict[str, Callable[[str], Awaitable[object]]]:
         query, _, recall = self._random.choice(self._stubs)
-        vector = q.Embedding(values=self._random_vector())
-        word, timeout = self._random_word(), _TIMEOUT_S
+        vector = q.Embedding(values=self._draw_vector())
+        word, timeout = self._draw_word(), _TIMEOUT_S
         return {
             "list": lambda user: query.ListMessages(q.ListMessagesRequest(user_id=user), timeout=timeout),
             "words": lambda user: query.LexicalSearch(
@@ -182,20 +182,20 @@ class TrafficGenerator:
 
     def _create_message(self, user_id: str) -> message_pb2.ChatMessage:
         self._written += 1
-        words = " ".join(self._random_word() for _ in range(self._random.randint(5, 40)))
+        words = " ".join(self._draw_word() for _ in range(self._random.randint(5, 40)))
         message = message_pb2.ChatMessage(
             user_id=user_id,
             message_id=f"m{self._written}",
             role=message_pb2.ROLE_USER if self._written % 2 else message_pb2.ROLE_ASSISTANT,
             content=f"soaked {words}",
             conversation_id=f"c{self._written // 20}",
-            embedding=self._random_vector(),
+            embedding=self._draw_vector(),
         )
         message.ts.FromSeconds(_BEGIN_S + self._written)
         return message
 
-    def _random_word(self) -> str:
+    def _draw_word(self) -> str:
         return f"word{min(self._random.randrange(_WORDS), self._random.randrange(_WORDS))}"
 
-    def _random_vector(self) -> Sequence[float]:
+    def _draw_vector(self) -> Sequence[float]:
         return [self._random.gauss(0, 1) for _ in range(self._dimension)]

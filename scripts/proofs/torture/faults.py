@@ -61,7 +61,7 @@ def kill_process(role: str) -> Callable[[Harness], None]:
     """Return a fault that kills a process of a role, which the server must restart."""
 
     def inject(harness: Harness) -> None:
-        pids = harness.server.pids_by_role().get(role, [])
+        pids = harness.server.find_pids_by_role().get(role, [])
         if not pids:
             harness.findings.append(Finding("no process", f"no {role} was running"))
             return
@@ -73,7 +73,7 @@ def kill_process(role: str) -> Callable[[Harness], None]:
 
 def _suspend_worker(harness: Harness) -> None:
     """Suspend a worker with SIGSTOP; the server must recover after the fault."""
-    pids = [pid for role, group in harness.server.pids_by_role().items() if role != WRITER for pid in group]
+    pids = [pid for role, group in harness.server.find_pids_by_role().items() if role != WRITER for pid in group]
     pid = harness.random.choice(pids)
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -85,7 +85,7 @@ def _suspend_worker(harness: Harness) -> None:
 
 def _limit_file_sizes(harness: Harness) -> None:
     """Limit the size of all files; kill the server in half of the cases."""
-    pids = [pid for group in harness.server.pids_by_role().values() for pid in group]
+    pids = [pid for group in harness.server.find_pids_by_role().values() for pid in group]
     with limit_file_size(pids, harness.server.log.stat().st_size + _ROOM):  # leaves space for the log file
         sleep_fault_duration(harness)
         if harness.random.random() < 0.5:  # noqa: PLR2004 - probability
@@ -136,7 +136,7 @@ def require_role(role: str) -> Callable[[Harness], str]:
     """Return a `Fault.unsupported_reason` that requires a process of a role."""
 
     def reason_not_supported(harness: Harness) -> str:
-        return "" if role in harness.server.pids_by_role() else f"no {role} with {harness.name}"
+        return "" if role in harness.server.find_pids_by_role() else f"no {role} with {harness.name}"
 
     return reason_not_supported
 

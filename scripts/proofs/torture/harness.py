@@ -83,7 +83,7 @@ class Harness:
             return
         worker = "vector worker" if self.database else "lexical indexer"
         deadline = time.monotonic() + _WORKERS_S
-        while worker not in self.server.pids_by_role() and time.monotonic() < deadline:
+        while worker not in self.server.find_pids_by_role() and time.monotonic() < deadline:
             time.sleep(0.05)
 
     @contextmanager
@@ -129,10 +129,10 @@ class Harness:
         changed = [
             user_id for ledger in self.ledgers for user_id in ledger.users if self._has_changed(ledger, user_id, before)
         ]
-        others = sorted(set(self.all_users()) - set(changed))
+        others = sorted(set(self.list_users()) - set(changed))
         return changed + self.random.sample(others, min(_SAMPLE, len(others)))
 
-    def all_users(self) -> list[str]:
+    def list_users(self) -> list[str]:
         """Return all users."""
         return [user_id for ledger in self.ledgers for user_id in ledger.users]
 

@@ -100,7 +100,7 @@ class TortureTest:
             turn += 1
         for harness in self.harnesses:
             harness.ensure_running()
-            harness.verify_users(harness.all_users())
+            harness.verify_users(harness.list_users())
             harness.server.stop()
         return not any(harness.findings for harness in self.harnesses)
 

@@ -14,7 +14,7 @@ from proofs.replicas import Replicas
 from proofs.server_under_test import ServerUnderTest
 from proofs.torture.connection import TIMEOUT_S, Connection
 from proofs.torture.ledger import Ledger, State
-from proofs.torture.reads import ReadResult, list_all_messages, versions_by_id
+from proofs.torture.reads import ReadResult, get_versions_by_id, list_all_messages
 from proofs.torture.verification import find_duplicates
 from proofs.torture.writer import COMMON_WORD
 
@@ -70,7 +70,7 @@ class ReadChecker:
     def _search(self, user_id: str, token: str) -> ReadResult:
         request = pb.LexicalSearchRequest(user_id=user_id, query_text=COMMON_WORD, page_size=500, at_least=token)
         page = self._connection.query.LexicalSearch(request, timeout=TIMEOUT_S)
-        return versions_by_id(page.items)
+        return get_versions_by_id(page.items)
 
     def _check_result(self, where: str, result: ReadResult, before: dict[str, State], after: dict[str, State]) -> None:
         self._mismatches += find_duplicates(where, result)

@@ -31,7 +31,7 @@ def list_all_messages(
     while True:
         request = pb.ListMessagesRequest(user_id=user_id, page_size=_PAGE, cursor=cursor)
         page = query.ListMessages(request, timeout=_TIMEOUT_S)
-        result += versions_by_id(page.items)
+        result += get_versions_by_id(page.items)
         if not (cursor := page.next_cursor):
             return result
 
@@ -41,7 +41,7 @@ def get_all_messages(query: QueryServiceStub, user_id: str, ids: Sequence[str], 
     result: ReadResult = []
     for start in range(0, len(ids), _IDS):
         request = pb.BatchGetMessagesRequest(user_id=user_id, message_ids=ids[start : start + _IDS])
-        result += versions_by_id(query.BatchGetMessages(request, timeout=_TIMEOUT_S).items)
+        result += get_versions_by_id(query.BatchGetMessages(request, timeout=_TIMEOUT_S).items)
     return result
 
 
@@ -52,7 +52,7 @@ def lexical_search(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _
     while True:
         request = pb.LexicalSearchRequest(user_id=user_id, query_text=COMMON_WORD, page_size=_PAGE, cursor=cursor)
         page = query.LexicalSearch(request, timeout=_TIMEOUT_S)
-        result += versions_by_id(page.items)
+        result += get_versions_by_id(page.items)
         if not (cursor := page.next_cursor):
             return result
 
@@ -61,7 +61,7 @@ def semantic_search(query: QueryServiceStub, user_id: str, _ids: Sequence[str], 
     """Run a semantic search without a minimum score."""
     vector = pb.Embedding(values=[1.0] * dimension)
     request = pb.SemanticSearchRequest(user_id=user_id, query_embedding=vector, top_k=_TOP_K)
-    return versions_by_id(item.message for item in query.SemanticSearch(request, timeout=_TIMEOUT_S).items)
+    return get_versions_by_id(item.message for item in query.SemanticSearch(request, timeout=_TIMEOUT_S).items)
 
 
 def list_by_neighbors(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _dimension: int) -> ReadResult:
@@ -69,10 +69,10 @@ def list_by_neighbors(query: QueryServiceStub, user_id: str, _ids: Sequence[str]
     first = query.ListMessages(
         pb.ListMessagesRequest(user_id=user_id, page_size=1, order=pb.LIST_ORDER_OLDEST_FIRST), timeout=_TIMEOUT_S
     )
-    result = versions_by_id(first.items)
+    result = get_versions_by_id(first.items)
     while result:
         request = pb.GetNeighborsRequest(user_id=user_id, message_id=result[-1][0], before=0, after=_AFTER)
-        next_result = versions_by_id(query.GetNeighbors(request, timeout=_TIMEOUT_S).items)[1:]
+        next_result = get_versions_by_id(query.GetNeighbors(request, timeout=_TIMEOUT_S).items)[1:]
         result += next_result
         if not next_result:
             break
@@ -82,7 +82,7 @@ def list_by_neighbors(query: QueryServiceStub, user_id: str, _ids: Sequence[str]
 def export_all_messages(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _dimension: int) -> ReadResult:
     """Export all messages."""
     stream = query.ExportMessages(pb.ExportMessagesRequest(user_id=user_id), timeout=_TIMEOUT_S)
-    return [version for batch in stream for version in versions_by_id(batch.messages)]
+    return [version for batch in stream for version in get_versions_by_id(batch.messages)]
 
 
 def find_wrong_retractions(query: QueryServiceStub, user_id: str) -> list[str]:
@@ -124,7 +124,7 @@ READS: Mapping[str, Read] = {
 }
 
 
-def versions_by_id(messages: Iterable[message_pb2.ChatMessage]) -> ReadResult:
+def get_versions_by_id(messages: Iterable[message_pb2.ChatMessage]) -> ReadResult:
     """Return the ids and versions of messages."""
     return [
         (message.message_id, MessageVersion(message.content, message.ts.ToMicroseconds(), message.conversation_id))

@@ -35,12 +35,12 @@ _TERMINATE = (
 
 def _kill_replica(harness: Harness) -> None:
     """Kill one replica; the other replica must continue."""
-    _random_replica(harness).kill()
+    _choose_replica(harness).kill()
     harness.check_writes_recover(RECOVERY_S)
 
 
 def _stop_replica(harness: Harness) -> None:
-    _random_replica(harness).stop()
+    _choose_replica(harness).stop()
     harness.check_writes_recover(RECOVERY_S)
 
 
@@ -59,7 +59,7 @@ def _crash_with_replica(harness: Harness) -> None:
     """Kill a replica while PostgreSQL is down; the other must continue when PostgreSQL is back."""
     database = _get_postgres(harness)
     database.stop("immediate")
-    _random_replica(harness).kill()
+    _choose_replica(harness).kill()
     sleep_fault_duration(harness)
     database.start(DURABLE)
     harness.check_writes_recover(RECOVERY_S)
@@ -81,7 +81,7 @@ def _terminate_connections(harness: Harness) -> None:
 
 def _suspend_replica(harness: Harness) -> None:
     """Suspend a replica until its lease expires and the other takes over indexing, then resume it."""
-    pids = [pid for group in _random_replica(harness).pids_by_role().values() for pid in group]
+    pids = [pid for group in _choose_replica(harness).find_pids_by_role().values() for pid in group]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -98,7 +98,7 @@ def _require_qdrant(harness: Harness) -> str:
     return "" if harness.proxy else f"{harness.name} has no shared index"
 
 
-def _random_replica(harness: Harness) -> ServerUnderTest:
+def _choose_replica(harness: Harness) -> ServerUnderTest:
     return harness.random.choice(harness.server.servers)
 
 

@@ -87,24 +87,24 @@ class RandomWriter:
         self._connection.close()
 
     def _write_messages(self) -> None:
-        changes = dict(self._create_new_messages(self._random_user()))
+        changes = dict(self._create_new_messages(self._choose_user()))
         if self._random.random() < 0.2:  # noqa: PLR2004 - probability of a batch of two users
-            changes |= dict(self._create_new_messages(self._random_user()))
+            changes |= dict(self._create_new_messages(self._choose_user()))
         self._send_write(changes)
 
     def _rewrite_unchanged_messages(self) -> None:
         """Write existing messages again, unchanged."""
-        present = self._list_present_messages(self._random_user())
+        present = self._list_present_messages(self._choose_user())
         self._send_write(dict(self._random.sample(present, min(3, len(present)))))
 
     def _replace_messages(self) -> None:
-        user_id = self._random_user()
+        user_id = self._choose_user()
         present = self._list_present_messages(user_id)
         chosen = self._random.sample(present, min(3, len(present)))
         self._send_write({key: self._create_version(user_id) for key, _ in chosen}, replace=True)
 
     def _import_messages(self) -> None:
-        batches = [dict(self._create_new_messages(self._random_user())) for _ in range(3)]
+        batches = [dict(self._create_new_messages(self._choose_user())) for _ in range(3)]
         before = [self._ledger.record_attempt(changes) for changes in batches]
         stream = [pb.ImportMessagesRequest(messages=self._build_messages(changes)) for changes in batches]
         reply = self._connection.attempt_call(
@@ -124,7 +124,7 @@ class RandomWriter:
     def _write_messages_without_ids(self) -> None:
         if len(self._ledger.batches_without_ids) >= _WITHOUT_IDS_MAX:
             return
-        user_id = self._random_user()
+        user_id = self._choose_user()
         versions = tuple(
             self._create_version(user_id, _CONVERSATION_WITHOUT_IDS) for _ in range(self._random.randint(1, 4))
         )
@@ -159,7 +159,7 @@ class RandomWriter:
         return all(certain.get(item) == version for item, version in zip(ids, batch.versions, strict=True))
 
     def _delete_messages(self) -> None:
-        user_id = self._random_user()
+        user_id = self._choose_user()
         present = self._list_present_messages(user_id)
         chosen = self._random.sample(present, min(self._random.randint(1, 6), len(present)))
         if not chosen:
@@ -169,7 +169,7 @@ class RandomWriter:
         self._send_deletion({key: None for key, _ in chosen}, request)
 
     def _delete_conversation(self) -> None:
-        user_id, conversation = self._random_user(), f"c{self._random.randrange(_CONVERSATIONS)}"
+        user_id, conversation = self._choose_user(), f"c{self._random.randrange(_CONVERSATIONS)}"
         matching = [
             (key, state)
             for key, state in self._list_present_messages(user_id)
@@ -190,7 +190,7 @@ class RandomWriter:
         self._record_reply(changes, before, reply)
 
     def _erase_user(self) -> None:
-        user_id = self._random_user()
+        user_id = self._choose_user()
         if any(batch.user_id == user_id for batch in self._ledger.batches_without_ids.values()):
             return
         changes: Changes = {key: None for key, _ in self._list_present_messages(user_id)}
@@ -214,15 +214,15 @@ class RandomWriter:
         if isinstance(reply, pb.ImportMessagesResponse) and reply.rejected:
             self.findings.append(Finding("refused", f"{reply.rejected} of {len(changes)} valid messages of an import"))
 
-    def _random_user(self) -> str:
+    def _choose_user(self) -> str:
         """Return a random user; create a new user if the latest user has many messages."""
         users = self._ledger.users
-        if not users or self._max_messages(users[-1]) > _MESSAGES_MAX // 2:
+        if not users or self._compute_max_messages(users[-1]) > _MESSAGES_MAX // 2:
             users.append(f"{COMMON_WORD}-{self._random.getrandbits(48):012x}")
         user_id = users[-1] if self._random.random() < 0.7 else self._random.choice(users)  # noqa: PLR2004 - probability
-        return user_id if self._max_messages(user_id) < _MESSAGES_MAX - 3 * _BATCH_MAX else users[-1]
+        return user_id if self._compute_max_messages(user_id) < _MESSAGES_MAX - 3 * _BATCH_MAX else users[-1]
 
-    def _max_messages(self, user_id: str) -> int:
+    def _compute_max_messages(self, user_id: str) -> int:
         """Return an upper bound on the number of messages of a user, including messages whose state is uncertain."""
         in_doubt = sum(
             len(batch.versions) for batch in self._ledger.batches_without_ids.values() if batch.user_id == user_id

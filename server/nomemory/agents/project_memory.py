@@ -13,7 +13,7 @@ from nomemory.client.messages import FilterOptions, RoleName, to_role_name
 from nomemory.client.prompt_block import PromptBlock, RecalledMessage
 from nomemory.client.prompt_passages import count_tokens
 from nomemory.importing.transcripts import build_turn_metadata
-from nomemory.server.search.hybrid.term_scores import idf
+from nomemory.server.search.hybrid.term_scores import compute_idf
 
 _Message = Any
 """A `ChatMessage` of the contract."""
@@ -84,10 +84,10 @@ class ProjectMemory:
             self._client.count_messages(event.user),
         )
         by_user = [
-            item for item in result.items if _role_name(item.message) == "user" and not item.message.retracted_by
+            item for item in result.items if _get_role_name(item.message) == "user" and not item.message.retracted_by
         ]
         match = max((item.explanation.lexical_score for item in by_user), default=0.0)
-        bears = match >= MIN_MATCH * idf(1, total) ** 2
+        bears = match >= MIN_MATCH * compute_idf(1, total) ** 2
         if not bears and not (is_question and result.sufficiency >= MIN_SUFFICIENCY):
             return ""
         messages = [item.message for item in (result.items if is_question else by_user[:_MAX_FOR_ORDER])]
@@ -142,11 +142,11 @@ def _filter_other_sessions(event: HookEvent, role: RoleName | None) -> FilterOpt
 
 def _is_informative(message: _Message) -> bool:
     """Return whether a message was written by the user, or is a reply of the agent that is not a status line."""
-    role = _role_name(message)
+    role = _get_role_name(message)
     return role == "user" or (role == "assistant" and count_tokens(message.content) >= _MIN_REPLY_TOKENS)
 
 
-def _role_name(message: _Message) -> str:
+def _get_role_name(message: _Message) -> str:
     return to_role_name(message.role)
 
 

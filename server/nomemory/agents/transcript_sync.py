@@ -13,7 +13,7 @@ from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.client.sync import Client
 from nomemory.importing.fields import Importer, JsonFields
 from nomemory.importing.formats import FORMATS
-from nomemory.importing.message_builder import MessageDraft, derive_message_id
+from nomemory.importing.message_builder import ParsedMessage, derive_message_id
 from nomemory.importing.record import (
     AcceptedMessage,
     ImportDefaults,
@@ -149,7 +149,7 @@ def _parse_cursor_message(event: HookEvent) -> Iterator[ParseResult]:
     if not text.strip():
         return
     event_id = derive_message_id("i", fields.get_text("generation_id"), event.name, text)
-    draft = MessageDraft(
+    draft = ParsedMessage(
         user_id=event.user,
         ts=event.at,
         role=role,
@@ -170,7 +170,7 @@ def parse_plugin_messages(event: HookEvent) -> Iterator[ParseResult]:
         role, text, name = fields.get_text("role", required=True), fields.get_text("text"), fields.get_text("name")
         if not text.strip() or OWN_TOOLS in name:
             continue
-        draft = MessageDraft(
+        draft = ParsedMessage(
             user_id=event.user,
             ts=fields.get_time("time", required=True),
             role=role,

@@ -23,11 +23,11 @@ def load_settings(**options: object) -> Settings:
     try:
         return Settings.from_environment(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        lines = [f"{_option_name(*fault['loc'])}: {fault['msg']}" for fault in error.errors()]
+        lines = [f"{_build_option_name(*fault['loc'])}: {fault['msg']}" for fault in error.errors()]
         raise click.UsageError("Invalid settings:\n" + "\n".join(f"  {line}" for line in lines)) from None
 
 
-def _option_name(_group: int | str, variable: int | str) -> str:
+def _build_option_name(_group: int | str, variable: int | str) -> str:
     """Return the lower-case name of a setting without the prefix `NOMEMORY_`."""
     return str(variable).removeprefix(PREFIX).lower()
 

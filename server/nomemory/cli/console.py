@@ -22,11 +22,11 @@ class _PlainConsole(Console):
         raise BrokenPipeError
 
 
-def stdout_console() -> Console:
+def create_stdout_console() -> Console:
     """Return the console for results."""
     return _PlainConsole(stderr=False)
 
 
-def stderr_console() -> Console:
+def create_stderr_console() -> Console:
     """Return the console for progress and notices."""
     return _PlainConsole(stderr=True)

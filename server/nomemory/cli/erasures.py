@@ -99,10 +99,10 @@ async def _export_from_postgres(settings: Settings, file: Path) -> int:
 
 
 async def _apply_to_postgres(settings: Settings, file: Path) -> tuple[RegisterFile, AppliedErasures]:
-    from nomemory.server.search.lexical.postgres.token_columns import token_columns  # noqa: PLC0415 - its driver is an extra
+    from nomemory.server.search.lexical.postgres.token_columns import build_token_columns  # noqa: PLC0415 - its driver is an extra
     from nomemory.server.store.postgres.register_application import apply_register  # noqa: PLC0415 - as above
 
-    return await apply_register(_create_database(settings), file, token_columns)
+    return await apply_register(_create_database(settings), file, build_token_columns)
 
 
 def _require_driver() -> None:

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from nomemory.cli.connection import client_option
-from nomemory.cli.console import stderr_console
+from nomemory.cli.console import create_stderr_console
 from nomemory.cli.options import TIME_FORMATS, output_option, parse_duration, parse_time
 from nomemory.cli.output import Output
 from nomemory.cli.terminal import pluralize
@@ -175,7 +175,7 @@ def _run_import(
     """Upload the messages of a file, and show the progress."""
     label = "standard input" if source.name == STDIN else Path(source.name).name
     try:
-        with show_progress(stderr_console(), label, "messages") as update:
+        with show_progress(create_stderr_console(), label, "messages") as update:
             for counts in upload.send_messages(items):
                 update(counts.sent, source.consumed, len(source.content))
     except NoMemoryError:
@@ -191,5 +191,5 @@ def _discard_batch(_: object) -> ingest_service_pb2.ImportMessagesResponse:
 
 
 def _wait_for_indexes(client: Client, timeout: timedelta) -> bool:
-    with show_indexing_progress(stderr_console()) as update:
+    with show_indexing_progress(create_stderr_console()) as update:
         return wait_until_indexed(client.status, timeout.total_seconds(), update)

@@ -12,7 +12,7 @@ from typing import Final
 import click
 from rich.table import Table
 
-from nomemory.cli.console import stdout_console
+from nomemory.cli.console import create_stdout_console
 from nomemory.cli.options import parse_duration
 from nomemory.server.api.identity.api_keys import KeyFile, KeyRecord, generate_key, read_keys, write_keys
 from nomemory.server.api.identity.caller import Scope
@@ -94,7 +94,7 @@ def list_keys(*, path: Path) -> None:
         scopes = " ".join(sorted(record.scopes))
         created = f"{record.created:%Y-%m-%d}"
         table.add_row(record.id, record.name, scopes, record.namespace or "", created, _describe_expiry(record, now))
-    stdout_console().print(table)
+    create_stdout_console().print(table)
 
 
 @keys.command("revoke")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from nomemory.cli.configuration import load_settings
-from nomemory.cli.console import stderr_console
+from nomemory.cli.console import create_stderr_console
 from nomemory.cli.terminal import pluralize
 from nomemory.importing.progress import show_progress
 from nomemory.server.runtime.startup_errors import StartupError, require_extra
@@ -58,7 +58,7 @@ async def _migrate_log(settings: Settings, data_dir: Path, url: str) -> Migratio
     database = Database(
         url, connect_timeout_s=settings.postgres.connect_timeout_s, statement_timeout_s=LONG_TIMEOUT_S, pool_size=1
     )
-    with show_progress(stderr_console(), "Copying", "messages") as update:
+    with show_progress(create_stderr_console(), "Copying", "messages") as update:
         return await migrate_log(DataDirectory(data_dir), database, lambda copied, total: update(copied, copied, total))
 
 

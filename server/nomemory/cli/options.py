@@ -210,7 +210,7 @@ def paging_options(noun: str) -> Callable[[Command], Command]:
 def _create_output(*, as_json: bool, full: bool) -> Output:
     if as_json:
         return JsonLines()
-    from nomemory.cli.console import stderr_console, stdout_console  # noqa: PLC0415 - loads rich
+    from nomemory.cli.console import create_stderr_console, create_stdout_console  # noqa: PLC0415 - loads rich
     from nomemory.cli.text_output import TextOutput  # noqa: PLC0415 - loads rich
 
-    return TextOutput(stdout_console(), stderr_console(), full=full)
+    return TextOutput(create_stdout_console(), create_stderr_console(), full=full)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from nomemory.importing.fields import Importer, JsonFields, build_title_metadata, parse_message, read_content
-from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.message_builder import ParsedMessage
 from nomemory.importing.record import ParseResult, Record
 
 Object = Mapping[str, Any]
@@ -46,7 +46,7 @@ class ChatGPTImporter(Importer):
         for message in _list_branch_messages(record.value):
             yield parse_message(
                 record.create_child(f"{conversation.id}, message {message.get('id')}", message),
-                conversation.build_draft,
+                conversation.build_message,
             )
 
 
@@ -59,7 +59,7 @@ class _ConversationState:
     metadata: Mapping[str, str]
     latest: datetime | None
 
-    def build_draft(self, fields: JsonFields) -> MessageDraft | None:
+    def build_message(self, fields: JsonFields) -> ParsedMessage | None:
         """Return the draft of the next message. A message without a time gets the time of the previous message."""
         message = fields.value
         text, non_text = read_content(_extract_content_parts(message))
@@ -68,7 +68,7 @@ class _ConversationState:
         ts = fields.get_time("create_time", required=self.latest is None)
         time_source = {} if ts or fields.reasons or self.latest is None else {TIME_FROM: "the message before"}
         self.latest = ts or self.latest
-        return MessageDraft(
+        return ParsedMessage(
             user_id=self.user,
             ts=self.latest,
             role=_read_author_field(message, "role"),

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from nomemory.importing.fields import NON_TEXT, Importer, JsonFields, build_title_metadata, parse_messages, read_content
-from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.message_builder import ParsedMessage
 from nomemory.importing.record import ParseResult, Record
 
 _ROLES_BY_SENDER: Final = {"human": "user"}
@@ -32,17 +32,17 @@ class ClaudeImporter(Importer):
         """Yield the messages of a conversation, in order."""
         conversation = JsonFields(record.value)
         conversation_id, metadata = conversation.get_text("uuid"), build_title_metadata(conversation.get_text("name"))
-        draft = partial(self._build_draft, conversation_id, metadata)
+        draft = partial(self._build_message, conversation_id, metadata)
         return parse_messages(record, record.value["chat_messages"], f"{conversation_id}, message", draft)
 
-    def _build_draft(
+    def _build_message(
         self, conversation_id: str, metadata: Mapping[str, str], fields: JsonFields
-    ) -> MessageDraft | None:
+    ) -> ParsedMessage | None:
         text, non_text = _extract_text_and_metadata(fields.value)
         if not text.strip():
             return None
         sender = fields.get_text("sender", required=True)
-        return MessageDraft(
+        return ParsedMessage(
             user_id=self.user,
             ts=fields.get_time("created_at", required=True),
             role=_ROLES_BY_SENDER.get(sender, sender),

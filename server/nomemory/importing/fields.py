@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, format_metadata_value
+from nomemory.importing.message_builder import METADATA_VALUE_CHARS, ParsedMessage, format_metadata_value
 from nomemory.importing.record import ImportDefaults, ParseResult, Record, RejectedRecord, SkippedRecord
 
 _MILLISECONDS_FROM: Final = 1e11  # larger numbers are milliseconds: in seconds, this is the year 5138
@@ -192,7 +192,7 @@ class Importer(ABC):
 
 
 def parse_messages(
-    record: Record, values: Iterable[object], element: str, draft: Callable[[JsonFields], MessageDraft | None]
+    record: Record, values: Iterable[object], element: str, draft: Callable[[JsonFields], ParsedMessage | None]
 ) -> Iterator[ParseResult]:
     """Parse the messages of a record. Errors name a message by `element` and its number, as in `message 3`."""
     return (
@@ -201,7 +201,7 @@ def parse_messages(
     )
 
 
-def parse_message(record: Record, draft: Callable[[JsonFields], MessageDraft | None]) -> ParseResult:
+def parse_message(record: Record, draft: Callable[[JsonFields], ParsedMessage | None]) -> ParseResult:
     """Parse one message.
 
     Args:

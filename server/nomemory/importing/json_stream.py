@@ -68,12 +68,12 @@ def _split_json_values(source: ImportFile) -> Iterator[Record | RejectedRecord]:
     for token in _NEXT_BRACKET.finditer(content, begin):
         at = token.start(1)
         if token[1] == b"[" and was_array and not floor:
-            yield from _reject_text_between(content, ended, at, locations)
+            yield from _reject_text_between_values(content, ended, at, locations)
             depth, floor, ended = 1, 1, at + 1
         elif token[1] in _OPENS:
             if depth == floor:
                 begin = at
-                yield from _reject_text_between(content, ended, at, locations)
+                yield from _reject_text_between_values(content, ended, at, locations)
             depth += 1
         elif token[1] and depth > floor:
             depth -= 1
@@ -81,18 +81,18 @@ def _split_json_values(source: ImportFile) -> Iterator[Record | RejectedRecord]:
                 ended = source.consumed = at + 1
                 yield _parse_value(next(locations), content[begin : min(ended, begin + VALUE_MAX + 1)])
         elif token[1] == b"]" and floor:
-            yield from _reject_text_between(content, ended, at, locations)
+            yield from _reject_text_between_values(content, ended, at, locations)
             depth, floor, ended = 0, 0, at + 1
     if depth > floor:
         yield _parse_value(next(locations), content[begin : begin + VALUE_MAX + 1])
     elif floor:
         yield RejectedRecord(next(locations), "", ("the file ends inside the array",))
     else:
-        yield from _reject_text_between(content, ended, len(content), locations)
+        yield from _reject_text_between_values(content, ended, len(content), locations)
     source.consumed = len(content)
 
 
-def _reject_text_between(
+def _reject_text_between_values(
     content: Bytes, begin: int, end: int, locations: Iterator[SourceLocation]
 ) -> Iterator[RejectedRecord]:
     """Reject text between two JSON values, other than commas and white space."""
@@ -109,7 +109,7 @@ def _parse_value(location: SourceLocation, text: bytes) -> Record | RejectedReco
         return RejectedRecord(location, beginning, (f"is longer than {VALUE_MAX:,} bytes",))
     shown = text.decode(errors="backslashreplace").strip("\ufeff \t\r\n")
     try:
-        value = json.loads(text.decode("utf-8-sig"), parse_constant=_reject_constant)
+        value = json.loads(text.decode("utf-8-sig"), parse_constant=_reject_json_constant)
     except UnicodeDecodeError:
         return RejectedRecord(location, shown, ("is not JSON: it is not UTF-8",))
     except RecursionError:
@@ -119,5 +119,5 @@ def _parse_value(location: SourceLocation, text: bytes) -> Record | RejectedReco
     return Record(location, value, shown if location.unit == "line" else value)
 
 
-def _reject_constant(constant: str) -> NoReturn:
+def _reject_json_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON number")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nomemory.importing.fields import Importer, JsonFields, parse_message
-from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.message_builder import ParsedMessage
 from nomemory.importing.record import ParseResult, Record
 
 
@@ -27,12 +27,12 @@ class JsonLinesImporter(Importer):
 
     def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the message of a record."""
-        yield parse_message(record, self._build_draft)
+        yield parse_message(record, self._build_message)
 
-    def _build_draft(self, fields: JsonFields) -> MessageDraft:
+    def _build_message(self, fields: JsonFields) -> ParsedMessage:
         user_id = fields.get_text("user_id", required=not self.user)
         fields.get_text("retracted_by")
-        return MessageDraft(
+        return ParsedMessage(
             user_id=self.user or user_id,
             ts=fields.get_time("ts", required=True),
             role=fields.get_text("role"),

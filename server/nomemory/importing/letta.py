@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from nomemory.importing.fields import Importer, JsonFields, parse_message, read_content
-from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.message_builder import ParsedMessage
 from nomemory.importing.record import ParseResult, Record, RejectedRecord
 
 _SEND_TOOL: Final = "send_message"
@@ -51,13 +51,13 @@ class LettaImporter(Importer):
         agent_id = fields.get_text("id") or fields.get_text("name")
         for number, message in enumerate(agent["messages"], 1):
             element = f"{agent_id}, message {number}"
-            yield parse_message(record.create_child(element, message), partial(self._build_draft, agent_id, element))
+            yield parse_message(record.create_child(element, message), partial(self._build_message, agent_id, element))
 
-    def _build_draft(self, agent_id: str, position: str, fields: JsonFields) -> MessageDraft | None:
+    def _build_message(self, agent_id: str, position: str, fields: JsonFields) -> ParsedMessage | None:
         role, text = fields.get_text("role", required=True), _extract_text(fields.value)
         if role not in _STORED_ROLES or not text.strip():
             return None
-        return MessageDraft(
+        return ParsedMessage(
             user_id=self.user,
             ts=fields.get_time("created_at", required=True),
             role=role,

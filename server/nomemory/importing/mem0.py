@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nomemory.importing.fields import Importer, JsonFields, parse_message, parse_messages
-from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.message_builder import ParsedMessage
 from nomemory.importing.record import ParseResult, Record
 
 
@@ -30,11 +30,11 @@ class Mem0Importer(Importer):
         """Yield the memories of a record."""
         memories = record.value.get("results") if isinstance(record.value, dict) else None
         if isinstance(memories, list):
-            return parse_messages(record, memories, "memory", self._build_draft)
-        return iter([parse_message(record, self._build_draft)])
+            return parse_messages(record, memories, "memory", self._build_message)
+        return iter([parse_message(record, self._build_message)])
 
-    def _build_draft(self, fields: JsonFields) -> MessageDraft:
-        return MessageDraft(
+    def _build_message(self, fields: JsonFields) -> ParsedMessage:
+        return ParsedMessage(
             user_id=self.user or fields.get_text("user_id", required=True),
             ts=fields.get_time("created_at", required=True),
             role="tool",

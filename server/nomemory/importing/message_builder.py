@@ -42,7 +42,7 @@ def map_role(source_role: str) -> tuple[RoleName | None, dict[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageDraft:
+class ParsedMessage:
     """Fields of one message, as parsed from a file.
 
     Attributes:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from nomemory.importing.fields import Importer, JsonFields, parse_message, parse_messages, read_content
-from nomemory.importing.message_builder import MessageDraft, derive_message_id, format_metadata_value
+from nomemory.importing.message_builder import ParsedMessage, derive_message_id, format_metadata_value
 from nomemory.importing.record import ImportDefaults, ParseResult, Record
 
 _TIMES: Final = ("created_at", "created")
@@ -41,16 +41,16 @@ class OpenAIImporter(Importer):
     def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the messages of a record, which is a conversation or one message."""
         if not isinstance(record.value, dict) or not isinstance(record.value.get("messages"), list):
-            return iter([parse_message(record, partial(self._build_draft, self._without_conversation))])
+            return iter([parse_message(record, partial(self._build_message, self._without_conversation))])
         conversation = _ConversationState(record.value.get("conversation_id") or record.value.get("id"))
-        return parse_messages(record, record.value["messages"], "message", partial(self._build_draft, conversation))
+        return parse_messages(record, record.value["messages"], "message", partial(self._build_message, conversation))
 
-    def _build_draft(self, conversation: _ConversationState, fields: JsonFields) -> MessageDraft:
+    def _build_message(self, conversation: _ConversationState, fields: JsonFields) -> ParsedMessage:
         text, non_text = read_content(fields.value.get("content"))
         ts = self._assign_time(fields)
         if not text.strip():
             fields.reasons.append(_describe_empty_content(fields.value))
-        return MessageDraft(
+        return ParsedMessage(
             user_id=self.user,
             ts=ts,
             role=fields.get_text("role"),

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from nomemory.importing.fields import Importer, JsonFields, parse_message, read_content
-from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, derive_message_id
+from nomemory.importing.message_builder import METADATA_VALUE_CHARS, ParsedMessage, derive_message_id
 from nomemory.importing.record import ImportDefaults, ParseResult, Record, SkippedRecord
 from nomemory.importing.secret_redaction import redact_secrets
 
@@ -82,7 +82,7 @@ class _TranscriptImporter(Importer):
     def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the messages in a line of a transcript."""
         texts = [turn for turn in self._parse_texts(record.value) if turn.text.strip() and OWN_TOOLS not in turn.name]
-        yield from (parse_message(record, partial(self._build_draft, turn)) for turn in texts)
+        yield from (parse_message(record, partial(self._build_message, turn)) for turn in texts)
         if not texts:
             yield SkippedRecord(record.location)
 
@@ -92,9 +92,9 @@ class _TranscriptImporter(Importer):
     def _parse_time(self, fields: JsonFields) -> datetime | None:
         return fields.get_time("timestamp", required=True)
 
-    def _build_draft(self, turn: _TranscriptMessage, fields: JsonFields) -> MessageDraft:
+    def _build_message(self, turn: _TranscriptMessage, fields: JsonFields) -> ParsedMessage:
         ts = self._parse_time(fields)
-        return MessageDraft(
+        return ParsedMessage(
             user_id=self.user,
             ts=ts,
             role=turn.role,

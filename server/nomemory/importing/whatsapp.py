@@ -15,7 +15,7 @@ from typing import Final
 
 from nomemory.importing.fields import Importer
 from nomemory.importing.files import ImportFile
-from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.message_builder import ParsedMessage
 from nomemory.importing.record import ParseResult, Record, RejectedRecord, SkippedRecord, SourceLocation
 
 _MARKS: Final = str.maketrans({"\u200e": "", "\u200f": "", "\u202a": "", "\u202c": "", "\u202f": " ", "\u00a0": " "})
@@ -105,11 +105,11 @@ class WhatsAppImporter(Importer):
     def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the message of a record."""
         sender, colon, text = record.value.rest.partition(": ")
-        if not colon or _is_app_text(text):
+        if not colon or _is_system_text(text):
             yield SkippedRecord(record.location)
             return
         ts, reasons = self._parse_time(record.value)
-        draft = MessageDraft(
+        draft = ParsedMessage(
             user_id=self.user,
             ts=ts,
             role="user",
@@ -201,7 +201,7 @@ def _to_datetime(message: _ChatLine, order: tuple[int, int, int]) -> datetime:
     return datetime(year + _CENTURY * (year < 100), month, day, hour, minute, second)  # noqa: DTZ001, PLR2004 - the zone comes after; two digits
 
 
-def _is_app_text(text: str) -> bool:
+def _is_system_text(text: str) -> bool:
     """Return whether WhatsApp itself generated a text.
 
     A generated text begins with U+200E, is in angle brackets, or replaces a deleted message.

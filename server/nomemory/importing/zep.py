@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from nomemory.importing.fields import Importer, JsonFields, parse_messages
-from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.message_builder import ParsedMessage
 from nomemory.importing.record import ParseResult, Record, RejectedRecord
 
 _ZEP_FIELDS: Final = frozenset({"role_type", "processed"})
@@ -41,14 +41,14 @@ class ZepImporter(Importer):
         user = self.user or thread.get_text("user_id")
         thread_id = thread.get_text("thread_id") or thread.get_text("session_id")
         element = f"{thread_id or 'thread'}, message"
-        yield from parse_messages(record, record.value["messages"], element, partial(_build_draft, user, thread_id))
+        yield from parse_messages(record, record.value["messages"], element, partial(_build_message, user, thread_id))
 
 
-def _build_draft(user: str, thread_id: str, fields: JsonFields) -> MessageDraft:
+def _build_message(user: str, thread_id: str, fields: JsonFields) -> ParsedMessage:
     if not user:
         fields.reasons.append("user_id: is required; set one with --user")
     role_type, role = fields.get_text("role_type"), fields.get_text("role")
-    return MessageDraft(
+    return ParsedMessage(
         user_id=user,
         ts=fields.get_time("reference_time", "created_at", required=True),
         role=role_type or role,

@@ -22,10 +22,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from nomemory.client.channel import ClientCredentials, add_authorization
 from nomemory.server.api.call import IncomingCall
 from nomemory.server.api.http.application import build_application
-from nomemory.server.api.http.call_endpoint import RemoteStatusError, call_routes
-from nomemory.server.api.http.http_rules import http_rule, method_descriptors
+from nomemory.server.api.http.call_endpoint import RemoteStatusError, build_call_routes
+from nomemory.server.api.http.http_rules import find_method_descriptors, get_http_rule
 from nomemory.server.api.http.request_rejecter import RequestRejecter
-from nomemory.server.api.http.static_pages import inspector_routes, make_inspector_redirect
+from nomemory.server.api.http.static_pages import build_inspector_routes, make_inspector_redirect
 from nomemory.server.api.identity.caller import Metadata
 from nomemory.server.api.limits import RequestMemoryLimit
 from nomemory.server.api.parsing import MAX_READ_BYTES
@@ -182,6 +182,6 @@ def _read_status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
 def make_gateway(guard: RequestGuard, calls: CallForwarder) -> ASGIApp:
     """Return the ASGI application of the local inspector."""
     rejecter = RequestRejecter(Meters())
-    size_limits = {http_rule(method): MAX_READ_BYTES for method in method_descriptors(READ_METHODS)}
-    routes = [make_inspector_redirect("/"), *inspector_routes(), *call_routes(size_limits, calls)]
+    size_limits = {get_http_rule(method): MAX_READ_BYTES for method in find_method_descriptors(READ_METHODS)}
+    routes = [make_inspector_redirect("/"), *build_inspector_routes(), *build_call_routes(size_limits, calls)]
     return build_application(routes, [Middleware(GuardMiddleware, guard=guard, rejecter=rejecter)], rejecter)

@@ -55,7 +55,7 @@ class Fault(Exception):  # noqa: N818 - used throughout the code base
         return Fault, (self.reason, self.message), {**vars(self), "metadata": dict(self.metadata)}
 
 
-def index_unavailable_fault(message: str, cause: str = "", retry_after_s: float = 1.0) -> Fault:
+def build_index_unavailable_fault(message: str, cause: str = "", retry_after_s: float = 1.0) -> Fault:
     """Return the INDEX_UNAVAILABLE fault with its cause.
 
     Args:
@@ -67,17 +67,17 @@ def index_unavailable_fault(message: str, cause: str = "", retry_after_s: float 
     return Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, message, metadata=metadata, retry_after_s=retry_after_s)
 
 
-def overload_fault(message: str) -> Fault:
+def build_overload_fault(message: str) -> Fault:
     """Return the OVERLOADED fault, which asks the client to retry after `RETRY_AFTER_S` seconds."""
     return Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=RETRY_AFTER_S)
 
 
-def invalid_argument_fault(violations: Sequence[Violation]) -> Fault:
+def build_invalid_argument_fault(violations: Sequence[Violation]) -> Fault:
     """Return an INVALID_FIELD fault that lists the violations."""
-    return field_fault(Reason.ERROR_REASON_INVALID_FIELD, *violations)
+    return build_field_fault(Reason.ERROR_REASON_INVALID_FIELD, *violations)
 
 
-def field_fault(reason: error_reason_pb2.ErrorReason.ValueType, *violations: Violation) -> Fault:
+def build_field_fault(reason: error_reason_pb2.ErrorReason.ValueType, *violations: Violation) -> Fault:
     """Return a fault that lists violations, with a reason other than INVALID_FIELD."""
     message = "; ".join(f"{v.field}: {v.description}" for v in violations[:5])
     if len(violations) > 5:  # noqa: PLR2004 - the details list all violations

@@ -24,7 +24,7 @@ _RANDOM_BITS = 80
 _STEP_BYTES = 5
 
 
-def new_ulid() -> str:
+def generate_ulid() -> str:
     """Return a new random ULID with the current time as its timestamp."""
     milliseconds = time.time_ns() // 1_000_000
     return _encode_crockford(milliseconds << _RANDOM_BITS | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big"))
@@ -57,7 +57,7 @@ class IdAllocator:
         return first
 
 
-def message_id_of(number: int) -> str:
+def encode_message_id(number: int) -> str:
     """Return the message id of an allocated value. Message ids sort in the order of the allocated values."""
     return f"m_{_encode_crockford(number)}"
 

@@ -32,7 +32,7 @@ def encode(message: Message) -> bytes:
     return chat.SerializeToString(deterministic=True)
 
 
-def sort_key(wire: bytes) -> tuple[int, str]:
+def build_sort_key(wire: bytes) -> tuple[int, str]:
     """Return the timestamp and id of a serialized message, which define the order of a user's messages."""
     chat = message_pb2.ChatMessage.FromString(wire)
     return _to_micros(chat.ts), chat.message_id

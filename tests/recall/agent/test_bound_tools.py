@@ -23,7 +23,12 @@ from nomemory.recall.tools import bound_tools
 from nomemory.recall.tools.bound_tools import BoundTools
 from nomemory.recall.tools.definitions import CALLABLE_TOOLS, TOOLS
 from nomemory.recall.tools.identity_guard import is_user_key, remove_user_ids
-from nomemory.recall.tools.query_stub import EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub, UserBinding
+from nomemory.recall.tools.query_stub import (
+    EmbeddingRejectedError,
+    QueryServiceUnavailableError,
+    QueryStub,
+    UserBinding,
+)
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 SPELLINGS = [
@@ -264,7 +269,7 @@ async def test_without_a_vector_of_the_callers_none_is_sent() -> None:
 
 async def test_a_vector_that_does_not_fit_is_the_callers_fault_and_no_observation(sample: QueryStub) -> None:
     tools = BoundTools(UserBinding("lin"), sample, Budget(), NOW, embedded=("x", (0.0, 1.0)))
-    with pytest.raises(EmbeddingRefusedError, match=r"^expected \d+ dimensions, got 2$"):
+    with pytest.raises(EmbeddingRejectedError, match=r"^expected \d+ dimensions, got 2$"):
         await tools.call("hybrid_search", {"query_text": "x"}, 5.0)
 
 

@@ -17,7 +17,7 @@ from nomemory.server.api.services.recall_service import OnStep, RecallService
 from nomemory.server.api.validation.recall_requests import RecallQuery
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.recall_wiring import recall_budget, skill_folders
+from nomemory.server.runtime.wiring.recall_wiring import build_recall_budget, list_skill_folders
 from nomemory.v1 import recall_service_pb2 as pb
 
 
@@ -29,8 +29,8 @@ async def budget_within(left_s: float) -> Budget:
         seen.append(query.budget)
         raise QueryServiceUnavailableError
 
-    skills = SkillLibrary(skill_folders(settings), settings.recall.default_skill)
-    service = RecallService(ask, skills, recall_budget(settings), settings)
+    skills = SkillLibrary(list_skill_folders(settings), settings.recall.default_skill)
+    service = RecallService(ask, skills, build_recall_budget(settings), settings)
     give_up = asyncio.get_running_loop().time() + left_s
     with pytest.raises(Fault):
         await service.recall(
@@ -46,18 +46,18 @@ async def test_a_short_deadline_leaves_time_for_the_reply() -> None:
 
 
 async def test_a_long_deadline_gives_no_more_than_the_host_does() -> None:
-    budget, host = await budget_within(1_000.0), recall_budget(Settings.from_environment())
+    budget, host = await budget_within(1_000.0), build_recall_budget(Settings.from_environment())
     assert budget.deadline_s == host.deadline_s
     assert 990 < budget.answer_s < 1_000
 
 
 def test_without_a_deadline_a_recall_has_all_the_time_that_the_settings_give_a_model() -> None:
     settings = Settings.from_environment(recall_model="slow", recall_model_timeout_s=100.0, recall_max_iterations=2)
-    skills = SkillLibrary(skill_folders(settings), settings.recall.default_skill)
-    with_model = RecallService(never, skills, recall_budget(settings), settings).methods()["Recall"]
+    skills = SkillLibrary(list_skill_folders(settings), settings.recall.default_skill)
+    with_model = RecallService(never, skills, build_recall_budget(settings), settings).methods()["Recall"]
     assert with_model.min_deadline_s >= 2 * 100.0 + settings.recall.deadline_s
     rules = Settings.from_environment()
-    assert RecallService(never, skills, recall_budget(rules), rules).methods()["Recall"].min_deadline_s == 0
+    assert RecallService(never, skills, build_recall_budget(rules), rules).methods()["Recall"].min_deadline_s == 0
 
 
 async def never(_user_id: str, _query: RecallQuery, _skill: Skill, _on_step: OnStep) -> RecallResult:
@@ -65,7 +65,7 @@ async def never(_user_id: str, _query: RecallQuery, _skill: Skill, _on_step: OnS
 
 
 def test_a_model_reads_as_much_as_the_settings_say() -> None:
-    budget = recall_budget(
+    budget = build_recall_budget(
         Settings.from_environment(recall_model="m", recall_context_messages=7, recall_context_tokens=900)
     )
     assert (budget.read_messages, budget.read_tokens) == (7, 900)

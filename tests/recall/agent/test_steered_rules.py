@@ -18,7 +18,7 @@ from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.skills.steering.steering import read_planner_configuration
 from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.recall_wiring import skill_folders
+from nomemory.server.runtime.wiring.recall_wiring import list_skill_folders
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
 
@@ -181,7 +181,7 @@ async def test_lexicon_matches_rank_below_exact_matches(sample: QueryStub) -> No
 )
 async def test_the_default_skill_steers_nothing(sample: QueryStub, example: Labelled) -> None:
     default = SkillLibrary(
-        skill_folders(Settings.from_environment()), Settings.from_environment().recall.default_skill
+        list_skill_folders(Settings.from_environment()), Settings.from_environment().recall.default_skill
     ).load()
     without = await recall(sample, example.user_id, example.question)
     with_it = await recall(sample, example.user_id, example.question, skill=default)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.time_expressions import TimePrecision, find_time_signal, last_days_range
+from nomemory.text.time_expressions import TimePrecision, build_last_days_range, find_time_signal
 from nomemory.text.time_range import ANY_TIME
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -127,7 +127,7 @@ def test_no_window_begins_after_it_ends_or_ends_after_now(text: str, now: dateti
 def test_a_window_begins_where_the_calendar_does_at_the_earliest(hours: int, days_in: int) -> None:
     now = datetime(1, 1, 1, 15, tzinfo=timezone(timedelta(hours=hours))) + timedelta(days=days_in)
     for days in (7, 30, 180, 99 * 365):
-        window = last_days_range(days, now)
+        window = build_last_days_range(days, now)
         assert window.until == now
         assert window.since is None or window.since.astimezone(UTC) < now
 

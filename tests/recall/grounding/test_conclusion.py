@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from recall.retrieved_messages import findings, new_question, quoting, ranking, retrieved_message
 from recall.synthesis.independent_check import check
 
-from nomemory.recall.grounding.conclusion import verify_draft
+from nomemory.recall.grounding.conclusion import verify_draft_view
 from nomemory.recall.model.evidence import MessageRelation, RetrievedMessage
 from nomemory.recall.model.memory_view import (
     Attribution,
@@ -51,13 +51,13 @@ def test_quotes_stand_in_the_order_of_relevance() -> None:
         (quoting(WORKSHOP, OTHER, MOVED), ["old", "other", "new"]),
         (quoting(MOVED, WORKSHOP, OTHER), ["new", "old", "other"]),
     ):
-        assert cited(verify_draft(new_question("Where is my workshop?"), drafts, evidence_findings)) == order
+        assert cited(verify_draft_view(new_question("Where is my workshop?"), drafts, evidence_findings)) == order
 
 
 def test_the_newest_stands_first_within_one_matter() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED), [SAME_THING])
     drafts = quoting(WORKSHOP, OTHER, MOVED)
-    assert cited(verify_draft(new_question("Where is my workshop?"), drafts, evidence_findings)) == [
+    assert cited(verify_draft_view(new_question("Where is my workshop?"), drafts, evidence_findings)) == [
         "new",
         "old",
         "other",
@@ -67,7 +67,7 @@ def test_the_newest_stands_first_within_one_matter() -> None:
 def test_the_newest_stands_first_where_the_question_asks_how_things_stand_now() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED))
     drafts = quoting(WORKSHOP, OTHER, MOVED)
-    assert cited(verify_draft(new_question("Where is my workshop now?"), drafts, evidence_findings)) == [
+    assert cited(verify_draft_view(new_question("Where is my workshop now?"), drafts, evidence_findings)) == [
         "new",
         "other",
         "old",
@@ -77,7 +77,7 @@ def test_the_newest_stands_first_where_the_question_asks_how_things_stand_now() 
 def test_statements_of_a_model_stand_newest_first() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED))
     drafts = replace(quoting(WORKSHOP, OTHER, MOVED), verdict=Verdict.SUPPORTED)
-    assert cited(verify_draft(new_question("Where is my workshop?"), drafts, evidence_findings)) == [
+    assert cited(verify_draft_view(new_question("Where is my workshop?"), drafts, evidence_findings)) == [
         "new",
         "other",
         "old",
@@ -88,18 +88,20 @@ def test_a_correction_answers_what_the_corrected_message_answered() -> None:
     lyon = replace(retrieved_message("lyon", "I live in Lyon.", 9), retracted_by="basel")
     basel = replace(retrieved_message("basel", "Correction: I moved to Basel.", 2), retracts=("lyon",))
     evidence_findings = findings(ranking(basel, lyon), sufficiency=0.0)
-    synthesis = verify_draft(new_question("Where do I live?"), quoting(basel, lyon), evidence_findings)
+    synthesis = verify_draft_view(new_question("Where do I live?"), quoting(basel, lyon), evidence_findings)
     assert synthesis.verdict is Verdict.POSSIBLE
     assert cited(synthesis) == ["basel", "lyon"]
     assert (
-        verify_draft(new_question("Which car do I drive?"), quoting(basel, lyon), evidence_findings).verdict
+        verify_draft_view(new_question("Which car do I drive?"), quoting(basel, lyon), evidence_findings).verdict
         is Verdict.INSUFFICIENT
     )
 
 
 def test_superseded_statements_are_marked_and_kept() -> None:
     evidence_findings = findings(ranking(WORKSHOP, MOVED, OTHER), [SAME_THING])
-    view = verify_draft(new_question("Where is my workshop?"), quoting(WORKSHOP, MOVED, OTHER), evidence_findings).view
+    view = verify_draft_view(
+        new_question("Where is my workshop?"), quoting(WORKSHOP, MOVED, OTHER), evidence_findings
+    ).view
     marks = {statement.citations[0].message_id: statement.superseded_by for statement in view.statements()}
     assert marks == {"old": "new", "new": "", "other": ""}
 
@@ -107,16 +109,16 @@ def test_superseded_statements_are_marked_and_kept() -> None:
 def test_retracted_message_is_marked_and_does_not_answer_alone() -> None:
     wrong = replace(WORKSHOP, retracted_by="new")
     both, alone = findings(ranking(MOVED, wrong)), findings(ranking(wrong))
-    view = verify_draft(new_question("Where is my workshop?"), quoting(wrong, MOVED), both).view
+    view = verify_draft_view(new_question("Where is my workshop?"), quoting(wrong, MOVED), both).view
     assert {statement.citations[0].message_id: statement.superseded_by for statement in view.statements()} == {
         "old": "new",
         "new": "",
     }
     for model_verdict in (None, Verdict.SUPPORTED):
         drafts = replace(quoting(wrong), verdict=model_verdict)
-        assert verify_draft(new_question("Where is my workshop?"), drafts, alone).verdict is Verdict.INSUFFICIENT
+        assert verify_draft_view(new_question("Where is my workshop?"), drafts, alone).verdict is Verdict.INSUFFICIENT
         drafts = replace(quoting(wrong, MOVED), verdict=model_verdict)
-        assert verify_draft(new_question("Where is my workshop?"), drafts, both).verdict is Verdict.SUPPORTED
+        assert verify_draft_view(new_question("Where is my workshop?"), drafts, both).verdict is Verdict.SUPPORTED
 
 
 def test_retracted_message_does_not_contradict_others() -> None:
@@ -130,14 +132,14 @@ def test_retracted_message_does_not_contradict_others() -> None:
         sides = (DraftCitation("never", never.content), DraftCitation("now", now.content))
         draft = replace(quoting(now, earlier), verdict=Verdict.CONFLICTING, conflicts=(DraftConflict(*sides),))
         verdicts.append(
-            verify_draft(new_question("Do I keep bees?"), draft, findings(ranking(now, earlier), related)).verdict
+            verify_draft_view(new_question("Do I keep bees?"), draft, findings(ranking(now, earlier), related)).verdict
         )
     assert verdicts == [Verdict.CONFLICTING, Verdict.SUPPORTED]
 
 
 def test_a_message_outside_the_view_supersedes_nothing() -> None:
     evidence_findings = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
-    (statement,) = verify_draft(
+    (statement,) = verify_draft_view(
         new_question("Where is my workshop?"), quoting(WORKSHOP), evidence_findings
     ).view.statements()
     assert statement.superseded_by == ""
@@ -150,7 +152,7 @@ def test_a_statement_of_both_the_old_and_the_new_is_not_superseded() -> None:
         (DraftCitation("old", "My workshop is in the barn"), DraftCitation("new", "The workshop moved")),
     )
     evidence_findings = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
-    (statement,) = verify_draft(
+    (statement,) = verify_draft_view(
         new_question("Where is my workshop?"), DraftView((both,)), evidence_findings
     ).view.statements()
     assert len(statement.citations) == 2
@@ -159,13 +161,13 @@ def test_a_statement_of_both_the_old_and_the_new_is_not_superseded() -> None:
 
 def test_the_view_is_empty_where_the_evidence_is_insufficient() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER), sufficiency=0.0)
-    synthesis = verify_draft(new_question("What is my blood group?"), quoting(WORKSHOP, OTHER), evidence_findings)
+    synthesis = verify_draft_view(new_question("What is my blood group?"), quoting(WORKSHOP, OTHER), evidence_findings)
     assert synthesis.verdict is Verdict.INSUFFICIENT
     assert cited(synthesis) == []
 
 
 def test_without_drafts_nothing_is_cited_and_it_says_so() -> None:
-    synthesis = verify_draft(new_question("Anything?"), DraftView(), findings(()))
+    synthesis = verify_draft_view(new_question("Anything?"), DraftView(), findings(()))
     assert synthesis.verdict is Verdict.INSUFFICIENT
     assert [note.text for note in synthesis.notes] == ["no statement has a valid citation"]
 
@@ -174,7 +176,7 @@ def test_statements_state_the_attribution_of_their_quotes() -> None:
     advice = retrieved_message("advice", "You could keep it in the barn.", 9, Role.ASSISTANT)
     pasted = retrieved_message("pasted", "From the mill:\n\nThe barn is to let.", 8)
     evidence_findings = findings(ranking(WORKSHOP, advice, pasted))
-    view = verify_draft(
+    view = verify_draft_view(
         new_question("Where is my workshop?"), quoting(WORKSHOP, advice, pasted), evidence_findings
     ).view
     assert {statement.citations[0].message_id: statement.attribution for statement in view.statements()} == {
@@ -188,7 +190,7 @@ def test_both_sides_of_a_contradiction_stand_in_the_view_as_a_guess() -> None:
     never = retrieved_message("never", "I have never kept bees.", 30)
     bees = retrieved_message("bees", "The bees in my garden swarmed.", 5)
     evidence_findings = findings(ranking(bees, OTHER, never), [MessageRelation("never", "bees", 3.0, 0.9)])
-    synthesis = verify_draft(new_question("Do I keep bees?"), quoting(bees), evidence_findings)
+    synthesis = verify_draft_view(new_question("Do I keep bees?"), quoting(bees), evidence_findings)
     assert synthesis.verdict is Verdict.CONFLICTING
     assert cited(synthesis) == ["bees", "never"]
     (conflict,) = synthesis.conflicts
@@ -210,9 +212,9 @@ def test_any_conclusion_is_cited_and_ordered_with_superseding_statements_first(
     ]
     evidence_findings = findings(ranking(*messages), pairs, sufficiency)
     drafts = quoting(*data.draw(st.permutations(messages)))
-    synthesis = verify_draft(new_question(text), drafts, evidence_findings)
+    synthesis = verify_draft_view(new_question(text), drafts, evidence_findings)
     assert check(synthesis, {item.message_id: item for item in messages}, {item.message_id for item in messages}) == []
-    assert synthesis == verify_draft(new_question(text), drafts, evidence_findings)
+    assert synthesis == verify_draft_view(new_question(text), drafts, evidence_findings)
     for index, statement in enumerate(synthesis.view.statements()):
         before = {c.message_id for item in synthesis.view.statements()[:index] for c in item.citations}
         assert statement.superseded_by in {"", *before}
@@ -220,7 +222,7 @@ def test_any_conclusion_is_cited_and_ordered_with_superseding_statements_first(
 
 def test_a_message_without_a_word_to_search_for_is_quoted_whole() -> None:
     thumb, stop = retrieved_message("thumb", "👍", 2), retrieved_message("stop", "To be or not to be.", 1)
-    view = verify_draft(new_question("And?"), quoting(thumb, stop), findings(ranking(thumb, stop))).view
+    view = verify_draft_view(new_question("And?"), quoting(thumb, stop), findings(ranking(thumb, stop))).view
     assert [statement.text for statement in view.statements()] == ["👍", "To be or not to be."]
 
 
@@ -230,6 +232,6 @@ def test_a_contradiction_beside_the_point_is_not_told() -> None:
     evidence_findings = findings(
         ranking(bees, OTHER, never), [MessageRelation("never", "bees", 3.0, 0.9)], sufficiency=0.05
     )
-    synthesis = verify_draft(new_question("Which car do I drive?"), quoting(bees), evidence_findings)
+    synthesis = verify_draft_view(new_question("Which car do I drive?"), quoting(bees), evidence_findings)
     assert (synthesis.verdict, synthesis.conflicts) == (Verdict.INSUFFICIENT, ())
     assert synthesis.view.statements() == ()

@@ -11,7 +11,7 @@ from recall.retrieved_messages import findings, new_question, ranking
 
 from nomemory.recall.grounding.citations import verify_statements
 from nomemory.recall.grounding.computation import verify_equation
-from nomemory.recall.grounding.conclusion import verify_draft
+from nomemory.recall.grounding.conclusion import verify_draft_view
 from nomemory.recall.grounding.statement_figures import FigureChecker
 from nomemory.recall.model.evidence import RetrievedMessage, RetrievedMessages
 from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, DraftView, Section, Verdict
@@ -164,5 +164,5 @@ def test_a_draft_that_quotes_is_not_checked_and_one_that_is_composed_is() -> Non
     statement = DraftStatement(Section.PROFILE, "It is £2000", (DraftCitation("m0", "deposit is £200"),))
     for composed, text in ((False, "It is £2000"), (True, "deposit is £200")):
         draft = DraftView((statement,), Verdict.SUPPORTED, is_model_written=composed)
-        synthesis = verify_draft(new_question("How much?"), draft, findings(ranking(message)))
+        synthesis = verify_draft_view(new_question("How much?"), draft, findings(ranking(message)))
         assert [item.text for item in synthesis.view.statements()] == [text]

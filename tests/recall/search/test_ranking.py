@@ -14,7 +14,7 @@ from nomemory.recall.model.question import Question, Role
 from nomemory.recall.search.ranking import MAX_REORDERED, EvidenceRanking
 from nomemory.recall.skills.steering.defaults import SkillDefaults
 from nomemory.recall.tools.result import Hit, ToolResult
-from nomemory.text.time_expressions import last_days_range
+from nomemory.text.time_expressions import build_last_days_range
 
 PLAIN = new_question("Tell me about the lighthouse")
 FOLLOW_UPS = ["lexical_search", "semantic_search", "messages_list"]
@@ -169,7 +169,7 @@ def test_ties_are_ordered_by_time_and_then_by_id() -> None:
 
 
 def test_the_role_and_the_window_that_are_named_are_preferred() -> None:
-    in_window = replace(PLAIN, time_range=last_days_range(5, NOW))
+    in_window = replace(PLAIN, time_range=build_last_days_range(5, NOW))
     ranking = ranked(in_window)
     ranking.add_result("hybrid_search", brought((message("before", 10), 0.5), (message("within", 2), 0.45)))
     assert order(ranking)[0] == "within"

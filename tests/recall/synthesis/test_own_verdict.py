@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.grounding.conclusion import verify_draft
+from nomemory.recall.grounding.conclusion import verify_draft_view
 from nomemory.recall.model.evidence import Evidence, RetrievedMessage, RetrievedMessages, SearchFindings
 from nomemory.recall.model.memory_view import (
     DraftCitation,
@@ -41,7 +41,7 @@ def concluded(draft: DraftView, likely: Sufficiency = LIKELY) -> VerifiedView:
         for index, (message_id, content) in enumerate(CONTENTS.items())
     )
     evidence = tuple(Evidence(message, 1.0) for message in retrieval)
-    return verify_draft(QUESTION, draft, SearchFindings(evidence, retrieval, sufficiency=likely))
+    return verify_draft_view(QUESTION, draft, SearchFindings(evidence, retrieval, sufficiency=likely))
 
 
 @pytest.mark.parametrize("verdict", [Verdict.SUPPORTED, Verdict.INSUFFICIENT])

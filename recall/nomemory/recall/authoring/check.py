@@ -58,7 +58,7 @@ def check_skill(folder: Path) -> SkillReport:
     findings = [*_find_loading_errors(absolute, texts.get(SKILL_FILE, "")), *_check_skill_structure(texts)]
     for file, text in texts.items():
         findings += check_calls(file, text)
-    return SkillReport(folder, tuple(sorted(set(findings), key=_sort_key)))
+    return SkillReport(folder, tuple(sorted(set(findings), key=_build_sort_key)))
 
 
 def find_skill_folders(path: Path) -> list[Path]:
@@ -134,5 +134,5 @@ def _find_line(key: str, text: str) -> int:
     return next((number for number, line in enumerate(text.split("\n"), 1) if line.startswith(f"{key}:")), 0)
 
 
-def _sort_key(finding: Finding) -> tuple[bool, str, int, int, str]:
+def _build_sort_key(finding: Finding) -> tuple[bool, str, int, int, str]:
     return finding.file != SKILL_FILE, finding.file, finding.line, _RULE_ORDER[finding.rule], finding.problem

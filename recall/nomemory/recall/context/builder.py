@@ -64,7 +64,7 @@ async def build_context(
 
     Raises:
         QueryServiceUnavailableError: a call failed.
-        WriteTokenRefusedError: the write token belongs to another message log.
+        WriteTokenRejectedError: the write token belongs to another message log.
         IndexLaggingError: the indexes did not reach the write token in time.
     """
     return await _ContextBuilder(stub, user_id, request, time.monotonic() + timeout_s, metadata).build()

@@ -43,7 +43,7 @@ from nomemory.recall.model.sufficiency import DEFAULT_THRESHOLDS, SufficiencyThr
 from nomemory.text.terms import extract_terms
 
 
-def verify_draft(
+def verify_draft_view(
     question: Question,
     draft: DraftView,
     findings: SearchFindings,
@@ -63,14 +63,14 @@ def verify_draft(
         has_contradiction=bool(claimed),
     )
     if verdict is not None:
-        return _accept_draft(view, verdict, claimed, findings, notes)
+        return _accept_draft_view(view, verdict, claimed, findings, notes)
     rejection = (
         () if draft.verdict is None else (create_note(NoteKind.MODEL_VERDICT_REJECTED, verdict=draft.verdict.value),)
     )
     return _decide_by_rules(question, draft, findings, thresholds, rejection)
 
 
-def _accept_draft(
+def _accept_draft_view(
     view: MemoryView,
     verdict: Verdict,
     claimed: Sequence[StatementTexts],
@@ -106,7 +106,7 @@ def _decide_by_rules(
     pairs = list(find_contradictions(unretracted, findings.relations, question)) if may_answer else []
     figures = FigureChecker(question, findings.retrieval) if draft.is_model_written else None
     view, notes = verify_statements(
-        [*draft.statements, *_draft_contradictions(pairs, draft.statements)], findings.retrieval, figures
+        [*draft.statements, *_quote_contradictory_messages(pairs, draft.statements)], findings.retrieval, figures
     )
     view = _annotate_view(view, findings, {item.message_id for pair in pairs for item in pair})
     view = _sort_sections(
@@ -134,7 +134,9 @@ def _has_valid_statement(view: MemoryView, retrieval: RetrievedMessages) -> bool
     return not all(all(get_retracting_message_ids(statement, retrieval)) for statement in view.statements())
 
 
-def _draft_contradictions(pairs: Iterable[MessagePair], drafts: Sequence[DraftStatement]) -> list[DraftStatement]:
+def _quote_contradictory_messages(
+    pairs: Iterable[MessagePair], drafts: Sequence[DraftStatement]
+) -> list[DraftStatement]:
     """Return draft statements that quote the contradictory messages which no other draft cites."""
     section = drafts[0].section if drafts else Section.PROFILE
     cited = {citation.message_id for draft in drafts for citation in draft.citations}

@@ -159,7 +159,7 @@ class _SupportedValues:
             standalone_numbers=frozenset(number for figure in all_figures for number in figure.numbers),
             dates=frozenset(dates),
             times=frozenset(time_of_day for figure in all_figures for time_of_day in figure.times) | send_times,
-            weekdays=frozenset(weekdays | {day.weekday() for item in dates if (day := item.calendar_day())}),
+            weekdays=frozenset(weekdays | {day.weekday() for item in dates if (day := item.to_calendar_day())}),
             digit_runs=frozenset().union(*(find_digit_runs(quote) for quote, _, _ in quoted)),
             quote_count=len(quotes),
             list_item_count=len(quotes) + sum(len(_LIST_MARK.findall(quote)) for _, quote in quotes),

@@ -23,6 +23,6 @@ ROLE_IN_CONTRACT: Final = MappingProxyType(
 _ROLE: Final = MappingProxyType({encoded: role for role, encoded in ROLE_IN_CONTRACT.items()})
 
 
-def role_from_contract(encoded: message_pb2.Role.ValueType) -> Role:
+def decode_role(encoded: message_pb2.Role.ValueType) -> Role:
     """Convert a role of the API. Unspecified and unknown roles become `Role.ANY`."""
     return _ROLE.get(encoded, Role.ANY)

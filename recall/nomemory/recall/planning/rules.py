@@ -17,7 +17,7 @@ from nomemory.recall.skills.steering.template import QueryTemplate
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.text.names import remove_names
 from nomemory.text.question_words import build_words_query
-from nomemory.text.time_expressions import last_days_range
+from nomemory.text.time_expressions import build_last_days_range
 from nomemory.text.time_range import ANY_TIME
 
 _WIDER_RANGES_DAYS: Final = (7, 30, 180)
@@ -99,7 +99,7 @@ class RulesPlanner:
             recent_range = (
                 None if question.analysis.time_signal else self._steering.compute_default_time_range(question.now)
             )
-            window = question.time_range or recent_range or last_days_range(_RECENT_DAYS, question.now)
+            window = question.time_range or recent_range or build_last_days_range(_RECENT_DAYS, question.now)
             arguments: dict[str, JsonValue] = {
                 "role": self._steering.choose_role(question).value,
                 **SearchScope(window).to_time_arguments(question.now),
@@ -250,7 +250,7 @@ def _widen_scope(scope: SearchScope, question: Question) -> SearchScope:
     since = scope.time_range.since
     for days in _WIDER_RANGES_DAYS:
         if since is not None and question.now - since < timedelta(days=days):
-            return SearchScope(last_days_range(days, question.now), scope.role)
+            return SearchScope(build_last_days_range(days, question.now), scope.role)
     return SearchScope()
 
 

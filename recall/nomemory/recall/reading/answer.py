@@ -299,11 +299,13 @@ def parse_answer(text: str, message_id_of: Callable[[str], str], zone: tzinfo | 
         raise InvalidAnswerError(f'"{first["loc"][0]}" does not match the schema: {first["msg"]}.') from None
     calls = () if part.stop else tuple(_parse_call(call, message_id_of, zone) for call in part.look_up[:MAX_LOOKUPS])
     return ModelAnswer(
-        _build_draft(part, message_id_of), tuple(replace(call, thought=part.thought) for call in calls), part.thought
+        _build_draft_view(part, message_id_of),
+        tuple(replace(call, thought=part.thought) for call in calls),
+        part.thought,
     )
 
 
-def _build_draft(part: ParsedAnswer, message_id_of: Callable[[str], str]) -> DraftView:
+def _build_draft_view(part: ParsedAnswer, message_id_of: Callable[[str], str]) -> DraftView:
     def build_citation(citation_part: ParsedCitation) -> DraftCitation:
         return DraftCitation(message_id_of(citation_part.message_id), citation_part.quote)
 

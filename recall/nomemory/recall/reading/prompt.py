@@ -128,7 +128,7 @@ def build_first_prompt(
             if lines
             else "No message was found.",
             *([_POOR_MATCH_NOTE] if is_poor and lines else []),
-            *_explain_marks(lines),
+            *_explain_line_fields(lines),
             _build_closing_instruction(lookups),
         )
     )
@@ -145,7 +145,7 @@ def build_results_prompt(steps: Sequence[RecallStep], lines: Sequence[Line], loo
         (
             f"What you looked up:\n{call_results}",
             new_messages,
-            *_explain_marks(lines),
+            *_explain_line_fields(lines),
             _build_closing_instruction(lookups),
         )
     )
@@ -201,7 +201,7 @@ def _build_closing_instruction(lookups: int) -> str:
     return f"{_ROUNDS_LEFT_NOTE.format(rounds=rounds)} {_ANSWER_REQUEST}"
 
 
-def _explain_marks(lines: Sequence[Line]) -> Iterator[str]:
+def _explain_line_fields(lines: Sequence[Line]) -> Iterator[str]:
     if any("parts" in line for line in lines):
         yield _PARTS_NOTE
     if any("taken_back_by" in line for line in lines):

@@ -102,7 +102,7 @@ class EvidenceRanking:
         keeps_order = self._question.is_conversation or have_sender_names(self._messages.values())
         if self._ranked is None or self._ranked[0] is not keeps_order:
             ordered = sorted(
-                self._build_evidence(0.0 if keeps_order else _SIMILARITY_WEIGHT), key=_sort_key, reverse=True
+                self._build_evidence(0.0 if keeps_order else _SIMILARITY_WEIGHT), key=_build_sort_key, reverse=True
             )
             evidence = ordered if keeps_order else self._boost_latest_messages(self._move_assertions_first(ordered))
             self._ranked = keeps_order, tuple(self._move_corrections_first(evidence))
@@ -165,7 +165,7 @@ class EvidenceRanking:
         boosted = [
             replace(candidate, score=candidate.score + boosts[candidate.message.message_id]) for candidate in best
         ]
-        return sorted(boosted, key=_sort_key, reverse=True) + evidence[_RECENCY_MESSAGES:]
+        return sorted(boosted, key=_build_sort_key, reverse=True) + evidence[_RECENCY_MESSAGES:]
 
     def _combine_scores(self) -> dict[str, float]:
         """Combine the scores of all tools.
@@ -248,6 +248,6 @@ def _shift_scores_below(minimum: float, scores: Mapping[str, float]) -> dict[str
     return {message_id: minimum + score / best_score - 1 - _SCORE_GAP for message_id, score in scores.items()}
 
 
-def _sort_key(evidence: Evidence) -> tuple[float, float, bytes]:
+def _build_sort_key(evidence: Evidence) -> tuple[float, float, bytes]:
     message = evidence.message
     return (round(evidence.score, _DECIMALS), message.ts.timestamp(), message.message_id.encode())

@@ -128,7 +128,7 @@ class SearchSession:
 
     def collect_findings(self) -> SearchFindings:
         """Return the results of the search phase."""
-        relations = sorted(self._relations.values(), key=lambda relation: self._message_time_key(relation.later_id))
+        relations = sorted(self._relations.values(), key=lambda relation: self._build_time_key(relation.later_id))
         return SearchFindings(self.rank_evidence(), self.retrieval, tuple(relations), self._sufficiency)
 
     def build_planning_state(self, iteration: int) -> PlanningState:
@@ -329,7 +329,7 @@ class SearchSession:
             notes.append(create_note(NoteKind.TIME_RANGE_EMPTY, count=len(self._empty_time_ranges)))
         return tuple(notes)
 
-    def _message_time_key(self, message_id: str) -> tuple[float, str]:
+    def _build_time_key(self, message_id: str) -> tuple[float, str]:
         """Return a key that sorts messages by time. Messages that were dropped to fit the budget sort first."""
         message = self.retrieval.get_message(message_id)
         return (message.ts.timestamp() if message else -math.inf, message_id)

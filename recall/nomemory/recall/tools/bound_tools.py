@@ -30,21 +30,21 @@ from nomemory.recall.tools.arguments import (
 from nomemory.recall.tools.definitions import CALLABLE_TOOLS, TOOLS
 from nomemory.recall.tools.identity_guard import remove_user_ids
 from nomemory.recall.tools.query_stub import (
-    EmbeddingRefusedError,
+    EmbeddingRejectedError,
     IndexLaggingError,
     QueryServiceUnavailableError,
     QueryStub,
     UserBinding,
-    WriteTokenRefusedError,
+    WriteTokenRejectedError,
 )
 from nomemory.recall.tools.requests import RequestBuilder
 from nomemory.recall.tools.result import (
     Hit,
     ToolResult,
-    hit_from_contract,
+    decode_hit,
+    decode_message,
+    decode_relation,
     limit_hits_to_budget,
-    message_from_contract,
-    relation_from_contract,
 )
 from nomemory.recall.tools.service_error import ServiceError, decode_service_error
 from nomemory.spans.span import is_content_shown, set_content_attribute, start_child_span
@@ -128,7 +128,7 @@ class BoundTools:
         """Wait until both indexes have reached the write token of the binding, if there is one.
 
         Raises:
-            WriteTokenRefusedError: the token belongs to another message log.
+            WriteTokenRejectedError: the token belongs to another message log.
             IndexLaggingError: the indexes did not reach the token in time.
         """
         if self._must_wait:
@@ -154,8 +154,8 @@ class BoundTools:
 
         Raises:
             QueryServiceUnavailableError: the service rejects all reads.
-            EmbeddingRefusedError: the service rejected the caller's vector.
-            WriteTokenRefusedError: the service rejected the caller's write token.
+            EmbeddingRejectedError: the service rejected the caller's vector.
+            WriteTokenRejectedError: the service rejected the caller's write token.
             IndexLaggingError: the indexes did not reach the write token in time.
         """
         cleaned, dropped = remove_user_ids(arguments)
@@ -229,14 +229,14 @@ class BoundTools:
     async def _list_messages(self, arguments: ListArguments, timeout_s: float) -> ToolResult:
         request = self._requests.build_list_request(arguments)
         reply = await self._stub.ListMessages(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._drop_inaccessible_hits(Hit(message_from_contract(item), 0.0) for item in reply.items)
+        hits = self._drop_inaccessible_hits(Hit(decode_message(item), 0.0) for item in reply.items)
         return self._build_result(hits, arguments.filter, next_cursor=reply.next_cursor)
 
     async def _search_lexically(self, arguments: LexicalArguments, timeout_s: float) -> ToolResult:
         request = self._requests.build_lexical_request(arguments)
         reply = await self._stub.LexicalSearch(request, timeout=timeout_s, metadata=self._metadata)
         scored = zip(reply.items, reply.scores, strict=True)
-        hits = self._drop_inaccessible_hits(Hit(message_from_contract(item), score.score) for item, score in scored)
+        hits = self._drop_inaccessible_hits(Hit(decode_message(item), score.score) for item, score in scored)
         return self._build_result(
             hits, arguments.filter, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging
         )
@@ -252,15 +252,13 @@ class BoundTools:
             raise _SemanticDisabledError(SEMANTIC_DISABLED)
         request = self._requests.build_semantic_request(arguments)
         reply = await self._stub.SemanticSearch(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._drop_inaccessible_hits(
-            Hit(message_from_contract(item.message), item.score) for item in reply.items
-        )
+        hits = self._drop_inaccessible_hits(Hit(decode_message(item.message), item.score) for item in reply.items)
         return self._build_result(hits, arguments.filter, index_lagging=reply.index_lagging, truncated=reply.truncated)
 
     async def _search_hybrid(self, arguments: HybridArguments, timeout_s: float) -> ToolResult:
         request = self._requests.build_hybrid_request(arguments)
         reply = await self._stub.HybridSearch(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._drop_inaccessible_hits(map(hit_from_contract, reply.items))
+        hits = self._drop_inaccessible_hits(map(decode_hit, reply.items))
         result = self._build_result(
             hits, arguments.filter, index_lagging=reply.index_lagging, truncated=reply.truncated, is_ranking=True
         )
@@ -280,14 +278,14 @@ class BoundTools:
             sufficiency=Sufficiency(reply.sufficiency, reply.speaker_matched, reply.sufficiency_lexical_only)
             if hits
             else None,
-            relations=tuple(map(relation_from_contract, reply.relations)),
+            relations=tuple(map(decode_relation, reply.relations)),
             empty_time_ranges=tuple(map(_to_time_range, reply.empty_time_ranges)),
         )
 
     async def _read_neighbors(self, arguments: NeighborArguments, timeout_s: float) -> ToolResult:
         request = self._requests.build_neighbors_request(arguments)
         reply = await self._stub.GetNeighbors(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._drop_inaccessible_hits(Hit(message_from_contract(item), 0.0) for item in reply.items)
+        hits = self._drop_inaccessible_hits(Hit(decode_message(item), 0.0) for item in reply.items)
         # If the result exceeds the budget, the messages nearest to the anchor are kept.
         nearest = sorted(hits, key=_build_distance_key(reply.anchor_index, [item.message_id for item in reply.items]))
         result = self._build_result(nearest, None, truncated=reply.truncated_before or reply.truncated_after)
@@ -335,7 +333,7 @@ class BoundTools:
         error, is_semantic = decode_service_error(raised), isinstance(arguments, SemanticArguments)
         _raise_for_write_token(error)
         if self._has_caller_vector(arguments) and _VECTOR in error.violations:
-            raise EmbeddingRefusedError(error.violations[_VECTOR]) from raised
+            raise EmbeddingRejectedError(error.violations[_VECTOR]) from raised
         if error.code in _INVALID_CALL:
             self._response_count += 1
             return ToolResult(observation=f"refused: {error.details}", succeeded=False)
@@ -386,7 +384,7 @@ def _record_result(tool_span: Span, name: str, result: ToolResult) -> None:
 def _raise_for_write_token(error: ServiceError) -> None:
     """Raise an exception if the QueryService rejected the write token or timed out waiting for it."""
     if _AT_LEAST in error.violations:
-        raise WriteTokenRefusedError(error.violations[_AT_LEAST])
+        raise WriteTokenRejectedError(error.violations[_AT_LEAST])
     if error.reason == _INDEX_LAGGING:
         raise IndexLaggingError(error.details)
 

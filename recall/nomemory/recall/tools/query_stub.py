@@ -17,11 +17,11 @@ class QueryServiceUnavailableError(RecallError):
     """The QueryService does not respond or rejects all reads. The error message contains no message content."""
 
 
-class EmbeddingRefusedError(RecallError):
+class EmbeddingRejectedError(RecallError):
     """The QueryService rejected the caller's vector of the question. The error message gives the reason."""
 
 
-class WriteTokenRefusedError(RecallError):
+class WriteTokenRejectedError(RecallError):
     """The QueryService rejected the caller's write token. The error message gives the reason."""
 
 

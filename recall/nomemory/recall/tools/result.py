@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.contract_roles import role_from_contract
+from nomemory.recall.model.contract_roles import decode_role
 from nomemory.recall.model.evidence import MessageRelation, RetrievedMessage
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.step import JsonValue
@@ -75,13 +75,13 @@ class ToolResult:
     empty_time_ranges: tuple[TimeRange, ...] = ()
 
 
-def message_from_contract(message: message_pb2.ChatMessage) -> RetrievedMessage:
+def decode_message(message: message_pb2.ChatMessage) -> RetrievedMessage:
     """Convert a message of the API."""
     ts = message.ts  # The generic protobuf conversion takes three times as long.
     return RetrievedMessage(
         message_id=message.message_id,
         ts=_EPOCH + timedelta(seconds=ts.seconds, microseconds=ts.nanos // 1000),
-        role=role_from_contract(message.role),
+        role=decode_role(message.role),
         content=message.content,
         name=message.name,
         conversation_id=message.conversation_id,
@@ -102,12 +102,12 @@ def limit_hits_to_budget(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
     return kept
 
 
-def hit_from_contract(item: pb.HybridItem) -> Hit:
+def decode_hit(item: pb.HybridItem) -> Hit:
     """Convert a hit of HybridSearch."""
-    return Hit(message_from_contract(item.message), item.score, item.explanation.semantic_z_score)
+    return Hit(decode_message(item.message), item.score, item.explanation.semantic_z_score)
 
 
-def relation_from_contract(encoded: pb.MessageRelation) -> MessageRelation:
+def decode_relation(encoded: pb.MessageRelation) -> MessageRelation:
     """Convert a relation between messages from the API."""
     return MessageRelation(
         encoded.earlier_message_id, encoded.later_message_id, encoded.semantic_z_score, encoded.shared_terms

@@ -58,7 +58,7 @@ class NoMemoryProvider(MemoryProvider):
 
     def is_available(self) -> bool:
         """Return whether the program of NoMemory is still installed."""
-        return bool(_event_command()) and os.access(_event_command()[0], os.X_OK)
+        return bool(_build_event_command()) and os.access(_build_event_command()[0], os.X_OK)
 
     def get_config_schema(self) -> list[dict[str, Any]]:
         """Return the settings that `hermes memory setup` asks for, all of them optional environment variables."""
@@ -89,9 +89,9 @@ class NoMemoryProvider(MemoryProvider):
     def initialize(self, session_id: str, **kwargs: Any) -> None:  # noqa: ANN401 - Hermes's interface
         """Remember the session and its user, and start the local server if it is not running."""
         self._session = session_id
-        self._user = _user_id(kwargs)
+        self._user = _build_user_id(kwargs)
         self._stores_turns = kwargs.get("agent_context", "primary") == "primary" and kwargs.get("platform") != "cron"
-        if _event_command() is HOOK_COMMAND:
+        if _build_event_command() is HOOK_COMMAND:
             self._queue_event({"hook_event_name": "SessionStart", "session_id": session_id})
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
@@ -166,7 +166,7 @@ class NoMemoryProvider(MemoryProvider):
         """Send an event, and return the output of the program; None if it failed."""
         try:
             done = subprocess.run(  # noqa: S603 - the command of the installation
-                [*_event_command(), user],
+                [*_build_event_command(), user],
                 input=json.dumps(event).encode(),
                 capture_output=True,
                 timeout=_TIMEOUT_S,
@@ -181,13 +181,13 @@ class NoMemoryProvider(MemoryProvider):
         return None if failure else done.stdout.decode(errors="replace")
 
 
-def _event_command() -> Sequence[str]:
+def _build_event_command() -> Sequence[str]:
     """Return the command that receives an event, without its user argument."""
     target = os.environ.get("NOMEMORY_TARGET", "")
     return SERVER_COMMAND if target and target != _LOCAL else HOOK_COMMAND
 
 
-def _user_id(chat: Mapping[str, Any]) -> str:
+def _build_user_id(chat: Mapping[str, Any]) -> str:
     """Return the user of a chat: the configured user, or one user per person or group of a chat platform."""
     if configured := os.environ.get("NOMEMORY_USER"):
         return configured

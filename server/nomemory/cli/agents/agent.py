@@ -11,7 +11,7 @@ import click
 
 from nomemory.agents import hook
 from nomemory.agents.local_data_dir import LocalDataDir, read_current_user_name
-from nomemory.cli.agents.program import CACHE_WARNING, program_path, runs_from_cache
+from nomemory.cli.agents.program import CACHE_WARNING, get_program_path, runs_from_cache
 from nomemory.cli.connection import CallError, Target, target_option
 from nomemory.cli.terminal import replace_control_characters
 from nomemory.client.errors import NoMemoryError
@@ -55,7 +55,7 @@ def install(*, name: str, user: str | None, yes: bool) -> None:
     if runs_from_cache():
         click.echo(CACHE_WARNING)
     if _apply_change(installation.build_install_change, yes=yes, then=installation.save_content):
-        next_steps = _NEXT_STEPS[name].format(program=program_path())
+        next_steps = _NEXT_STEPS[name].format(program=get_program_path())
         click.echo(f"NoMemory is installed for {installation.title}. {next_steps}")
 
 

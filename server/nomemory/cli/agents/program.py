@@ -13,7 +13,7 @@ CACHE_WARNING: Final = (
 )
 
 
-def program_path() -> str:
+def get_program_path() -> str:
     """Return the path of this program, quoted for a shell.
 
     The path is absolute, because agents may have another PATH.
@@ -21,10 +21,10 @@ def program_path() -> str:
     return shlex.quote(str(_find_program()))
 
 
-def program_name() -> str:
+def get_program_name() -> str:
     """Return the name that runs this program in a shell: `nomemory` if it is on the PATH, otherwise its path."""
     on_path = shutil.which("nomemory")
-    return "nomemory" if on_path and Path(on_path).absolute() == _find_program() else program_path()
+    return "nomemory" if on_path and Path(on_path).absolute() == _find_program() else get_program_path()
 
 
 def runs_from_cache() -> bool:

@@ -12,7 +12,7 @@ from nomemory.agents import local_server
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.local_server import LocalServerError
 from nomemory.cli import connection
-from nomemory.cli.agents.program import CACHE_WARNING, program_name, program_path, runs_from_cache
+from nomemory.cli.agents.program import CACHE_WARNING, get_program_name, get_program_path, runs_from_cache
 from nomemory.cli.connection import LOCAL, Target, open_client
 from nomemory.client.messages import RoleName, chat_message
 from nomemory.client.sync import Client
@@ -62,7 +62,7 @@ def run_quickstart(*, stop: bool) -> None:
     )
     with connection.running_local_server() as address, open_client(Target(address)) as client:
         _run_example_recall(client)
-    click.echo(_NEXT_STEPS.format(name=program_name(), program=program_path(), user=_USER), nl=False)
+    click.echo(_NEXT_STEPS.format(name=get_program_name(), program=get_program_path(), user=_USER), nl=False)
     if runs_from_cache():
         click.echo(f"\n{CACHE_WARNING}")
 

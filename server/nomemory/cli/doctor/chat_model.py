@@ -16,7 +16,7 @@ from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.model_reading import ModelFailureKind
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
-from nomemory.server.runtime.wiring.recall_planner import recall_model, uses_chat_model
+from nomemory.server.runtime.wiring.recall_planner import create_recall_model, uses_chat_model
 
 _NAME: Final = "Chat model"
 _KEY: Final = "ok"
@@ -66,7 +66,7 @@ async def _check_answer(settings: Settings) -> CheckResult:
         StartupError: the settings of the model are incomplete.
     """
     async with AsyncExitStack() as stack:
-        model = recall_model(settings, stack)
+        model = create_recall_model(settings, stack)
         started = time.perf_counter()
         answer = await model.ask(_PROMPT)
         duration_s = time.perf_counter() - started

@@ -13,13 +13,13 @@ import click
 
 from nomemory.cli.output import CheckResult
 from nomemory.server.runtime.data_directory import DataDirectory
-from nomemory.server.runtime.secure_files import paths_readable_by_others
+from nomemory.server.runtime.secure_files import find_paths_readable_by_others
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.wiring.log_store import choose_log_store
 from nomemory.server.search.lexical.protocol import IndexUnusableError
 from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_log
-from nomemory.server.search.lexical.tantivy.schema import lexical_checkpoint
+from nomemory.server.search.lexical.tantivy.schema import read_lexical_checkpoint
 from nomemory.server.store.consistency import accept_loss as accept_log_loss
 from nomemory.server.store.consistency import describe_current_loss
 from nomemory.server.store.protocol import LogMigratedError
@@ -67,7 +67,7 @@ def check_data(directory: DataDirectory) -> Iterator[CheckResult]:
 
 
 def _check_privacy(root: Path) -> CheckResult:
-    exposed = paths_readable_by_others(root)
+    exposed = find_paths_readable_by_others(root)
     if root in exposed:
         finding = f"other users can access {len(exposed):,} files and directories"
         return CheckResult(
@@ -109,7 +109,7 @@ def _check_counts(connection: sqlite3.Connection) -> CheckResult:
 
 
 def _check_lexical(connection: sqlite3.Connection, directory: DataDirectory) -> CheckResult:
-    checkpoint = lexical_checkpoint(directory.lexical_index, read_identity(connection))
+    checkpoint = read_lexical_checkpoint(directory.lexical_index, read_identity(connection))
     log = read_log_position(directory.log_file)  # read last, because a server may be writing
     if log is None or checkpoint is None:
         return CheckResult("Lexical index files", "skip", "no readable index yet")

@@ -15,7 +15,7 @@ from nomemory.cli.output import CheckResult
 from nomemory.server.embedding.factory import (
     EMBEDDERS,
     create_local_embedder,
-    models_directory,
+    get_models_directory,
 )
 from nomemory.server.embedding.local_model import is_local_model_available
 from nomemory.server.embedding.onnx.model_cache import is_cached
@@ -92,7 +92,7 @@ def check_embedder(settings: Settings) -> CheckResult:
             str(error),
             "Install the package of this embedder, or set NOMEMORY_EMBEDDER to another one.",
         )
-    models = models_directory(settings)
+    models = get_models_directory(settings)
     if settings.embedder.model_dir is None and not is_cached(models):
         finding += f"; converted at every start, because the cache directory {models} is not writable"
         return CheckResult("Embedder", "warn", finding, _SET_CACHE_DIR)

@@ -19,8 +19,8 @@ from nomemory.recall.skills.loader import CREATOR_SKILL, SkillLibrary
 from nomemory.recall.skills.steering.steering import LEXICON_FILE
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import ExtraMissingError
-from nomemory.server.runtime.wiring.recall_planner import recall_model
-from nomemory.server.runtime.wiring.recall_wiring import skill_folders
+from nomemory.server.runtime.wiring.recall_planner import create_recall_model
+from nomemory.server.runtime.wiring.recall_wiring import list_skill_folders
 from nomemory.text.language import Language, detect_language
 
 
@@ -68,7 +68,7 @@ def _fill_template(settings: Settings, language: Language) -> str:
     """Return the creator skill's template for a language. An operator may have replaced the creator skill."""
     file = scaffold.TEMPLATE_FILES[language]
     try:
-        creator = SkillLibrary(skill_folders(settings), CREATOR_SKILL).load()
+        creator = SkillLibrary(list_skill_folders(settings), CREATOR_SKILL).load()
     except (SkillInvalidError, SkillNotFoundError) as refused:
         raise click.ClickException(f"{refused}.") from None
     if file not in creator.references:
@@ -92,4 +92,4 @@ def _draft_files(scenario: str, settings: Settings) -> dict[str, str]:
 
 async def _draft_lexicon(scenario: str, settings: Settings) -> str:
     async with AsyncExitStack() as stack:
-        return await scaffold.draft_lexicon(scenario, recall_model(settings, stack))
+        return await scaffold.draft_lexicon(scenario, create_recall_model(settings, stack))

@@ -17,9 +17,9 @@ import orjson
 
 from nomemory.server.api.call import CallContext
 from nomemory.server.message import Message
-from nomemory.server.runtime.stderr import log_stream
+from nomemory.server.runtime.stderr import open_log_stream
 from nomemory.server.store.results import WriteOutcome
-from nomemory.spans.span import current_trace_fields
+from nomemory.spans.span import get_trace_fields
 
 Action = Literal["write", "import", "delete", "delete-matching", "erase", "recall"]
 
@@ -84,9 +84,9 @@ class AuditLog:
             "request_id": context.request_id,
             "event": "audit",
             "level": "info",
-            **current_trace_fields(),
+            **get_trace_fields(),
             "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
         }
-        stream = log_stream()
+        stream = open_log_stream()
         stream.write(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))
         stream.flush()

@@ -22,7 +22,7 @@ _INTERNAL: Final = Caller("internal", frozenset())
 """The caller of internal calls. It has no scopes and no user."""
 
 
-def request_id_of(metadata: Metadata) -> str:
+def get_request_id(metadata: Metadata) -> str:
     """Return the client's request id if it is 1 to 128 visible ASCII characters, otherwise a random id."""
     request_id = dict(metadata).get(REQUEST_ID, "")
     if isinstance(request_id, str) and _VALID_REQUEST_ID.fullmatch(request_id):

@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from nomemory.server.api.call import IncomingCall
-from nomemory.server.api.errors import grpc_code_name, short_reason, to_fault
+from nomemory.server.api.errors import get_grpc_code_name, get_short_reason, to_fault
 from nomemory.server.api.service import Method
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.metrics import catalog
@@ -43,9 +43,9 @@ class CallRecord:
     def record_failure(self, error: BaseException) -> Fault:
         """Record that the call failed, and return the fault to send to the client."""
         fault = to_fault(error, _log.bind(**self.log_fields))
-        reason = short_reason(fault)
+        reason = get_short_reason(fault)
         self._meters.count(catalog.ERRORS, self._method_name, self._transport, reason)
-        self._record_end(grpc_code_name(fault), reason)
+        self._record_end(get_grpc_code_name(fault), reason)
         return fault
 
     def _record_end(self, code: str, reason: str = "") -> None:

@@ -55,17 +55,17 @@ _VIOLATIONS_MAX_BYTES: Final = 3_300
 are base64-encoded. The message is sent in the details and, percent-encoded, in a separate header."""
 
 
-def grpc_code(fault: Fault) -> int:
+def get_grpc_code(fault: Fault) -> int:
     """Return the gRPC status code of a fault as a number."""
     return int(_CODES[fault.reason])
 
 
-def grpc_code_name(fault: Fault) -> str:
+def get_grpc_code_name(fault: Fault) -> str:
     """Return the name of a fault's gRPC status code, such as `NOT_FOUND`."""
-    return str(code_pb2.Code.Name(grpc_code(fault)))
+    return str(code_pb2.Code.Name(get_grpc_code(fault)))
 
 
-def short_reason(fault: Fault) -> str:
+def get_short_reason(fault: Fault) -> str:
     """Return the name of a fault's reason without the enum prefix, such as `INVALID_FIELD`."""
     return str(Reason.Name(fault.reason)).removeprefix("ERROR_REASON_")
 
@@ -90,7 +90,7 @@ def to_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
 
 def encode_status(fault: Fault, request_id: str) -> status_pb2.Status:
     """Return the `google.rpc.Status` of a fault, truncated to fit into response headers."""
-    status = status_pb2.Status(code=grpc_code(fault), message=_truncate(fault.message))
+    status = status_pb2.Status(code=get_grpc_code(fault), message=_truncate(fault.message))
     for detail in _encode_details(fault, request_id):
         status.details.add().Pack(detail)
     return status

@@ -9,7 +9,7 @@ from nomemory.server.message import LoggedMessage
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.highlight import HighlightLimits, highlight
 from nomemory.server.search.ranked import RankedMessage
-from nomemory.server.search.reply_budget import ExtraBytes, no_extra_bytes
+from nomemory.server.search.reply_budget import ExtraBytes, count_no_extra_bytes
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
@@ -25,22 +25,22 @@ _CHAR_BYTES: Final = 4
 """Maximum size of a character in UTF-8."""
 
 
-def max_highlight_bytes(snippet_chars: int | None) -> ExtraBytes:
+def make_max_highlight_size(snippet_chars: int | None) -> ExtraBytes:
     """Return a function that computes the maximum encoded size of a message's highlight, in bytes.
 
     The maximum depends only on the size of the message, so the size of a page can be limited before its messages are
     highlighted. The maximum is 0 if `snippet_chars` is None.
     """
     if snippet_chars is None:
-        return no_extra_bytes
+        return count_no_extra_bytes
     snippet_bytes = snippet_chars * _CHAR_BYTES
 
-    def max_bytes(message: LoggedMessage) -> int:
+    def compute_max_size(message: LoggedMessage) -> int:
         size = len(message.wire)
         spans = min(_HIGHLIGHT_SPANS_MAX, size // 2 + 1)  # at least one character between two spans
         return _FRAME_BYTES + len(message.message_id) * _CHAR_BYTES + spans * _SPAN_BYTES + min(snippet_bytes, size)
 
-    return max_bytes
+    return compute_max_size
 
 
 def encode_highlights(items: Sequence[RankedMessage], query: Query, snippet_chars: int) -> bytes:

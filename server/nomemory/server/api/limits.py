@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from nomemory.server.faults import overload_fault
+from nomemory.server.faults import build_overload_fault
 
 MAX_CALLS: Final = 2000
 """Maximum number of authorized calls in flight, including imports."""
@@ -46,7 +46,7 @@ class ConcurrencyLimit:
             Fault: OVERLOADED, no slot is free.
         """
         if self._free <= 0:
-            raise overload_fault(self._message)
+            raise build_overload_fault(self._message)
         self._free -= 1
         try:
             yield
@@ -76,7 +76,7 @@ class RequestMemoryLimit:
             if size <= _SMALL_REQUEST_BYTES:
                 return
             if self._reserved and self._reserved + size - reserved > self._maximum:
-                raise overload_fault(f"the requests in flight exceed {self._maximum:,} bytes: retry later")
+                raise build_overload_fault(f"the requests in flight exceed {self._maximum:,} bytes: retry later")
             self._reserved += size - reserved
             reserved = size
 

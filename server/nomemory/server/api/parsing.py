@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
-from nomemory.server.faults import Fault, Reason, Violation, invalid_argument_fault
+from nomemory.server.faults import Fault, Reason, Violation, build_invalid_argument_fault
 
 _CHUNK_BYTES: Final = 65_536
 """Number of bytes to parse before the event loop runs other tasks."""
@@ -80,7 +80,7 @@ class RequestParser:
         try:
             request.MergeFromString(encoded)
         except DecodeError:
-            raise _malformed_request_fault(self._request_type) from None
+            raise _build_malformed_request_fault(self._request_type) from None
 
 
 async def _find_field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
@@ -97,7 +97,7 @@ async def _find_field_ends(encoded: bytes, request_type: Descriptor) -> list[int
         if declared and nested_type and field.end - field.start > _SMALL_MESSAGE_BYTES:
             entries += sum(1 for _ in _parse_fields(encoded, field.start, field.end, nested_type))
             if entries > _MAX_NESTED_ENTRIES:
-                raise invalid_argument_fault(
+                raise build_invalid_argument_fault(
                     [Violation(declared.name, f"must have at most {_MAX_NESTED_ENTRIES} entries in total")]
                 )
             await asyncio.sleep(0)
@@ -130,7 +130,7 @@ def _parse_fields(encoded: bytes, start: int, end: int, message_type: Descriptor
         if count > _MAX_ENTRIES:
             declared = message_type.fields_by_number.get(field.number)
             name = declared.name if declared is not None else "the request"
-            raise invalid_argument_fault([Violation(name, f"must have at most {_MAX_ENTRIES} entries")])
+            raise build_invalid_argument_fault([Violation(name, f"must have at most {_MAX_ENTRIES} entries")])
         yield field
         start = field.end
 
@@ -145,7 +145,7 @@ def _read_field(encoded: bytes, start: int, end: int, message_type: Descriptor) 
     elif wire_type in _FIXED_BYTES:
         length = _FIXED_BYTES[wire_type]
     else:
-        raise _malformed_request_fault(message_type)
+        raise _build_malformed_request_fault(message_type)
     return _EncodedField(tag >> 3, start, min(start + length, end))
 
 
@@ -159,9 +159,9 @@ def _read_varint(encoded: bytes, start: int, end: int, message_type: Descriptor)
         if byte < 0x80:  # noqa: PLR2004 - the last byte has no continuation bit
             return value, start
         shift += 7
-    raise _malformed_request_fault(message_type)
+    raise _build_malformed_request_fault(message_type)
 
 
-def _malformed_request_fault(message_type: Descriptor) -> Fault:
+def _build_malformed_request_fault(message_type: Descriptor) -> Fault:
     message = f"the request is not a valid {message_type.full_name} in UTF-8"
     return Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, message)

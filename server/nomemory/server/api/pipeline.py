@@ -21,7 +21,7 @@ from nomemory.server.api.call_record import CallRecord
 from nomemory.server.api.identity.access import AccessControl, RequiredScopes, restrict_to_caller
 from nomemory.server.api.identity.user_fields import remove_namespace
 from nomemory.server.api.limits import RequestLimits, Reserve
-from nomemory.server.api.service import Method, Reply, Service, methods_of
+from nomemory.server.api.service import Method, Reply, Service, list_methods
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.spans.span import CallTracer
 
@@ -82,7 +82,7 @@ class Pipeline:
         meters: Meters | None = None,
         tracer: CallTracer | None = None,
     ) -> None:
-        self.methods = {method.path: method for service in services for method in methods_of(service)}
+        self.methods = {method.path: method for service in services for method in list_methods(service)}
         self.service_names = [service.full_name for service in services]
         self.limits = limits or RequestLimits()
         self.meters = meters or Meters()
@@ -170,7 +170,7 @@ class Pipeline:
     async def _observe_call(self, incoming: IncomingCall, method: Method) -> AsyncIterator[_RunningCall]:
         """Record a call, enforce its deadline, and convert its errors to faults."""
         record = CallRecord(incoming, method, self.meters, self._tracer)
-        deadline = asyncio.get_running_loop().time() + self._timeout_s(incoming, method)
+        deadline = asyncio.get_running_loop().time() + self._compute_timeout_s(incoming, method)
         try:
             async with asyncio.timeout_at(deadline) as timeout:
                 yield _RunningCall(incoming, method, record, deadline, timeout)
@@ -181,7 +181,7 @@ class Pipeline:
             raise record.record_failure(error) from None
         record.record_success()
 
-    def _timeout_s(self, incoming: IncomingCall, method: Method) -> float:
+    def _compute_timeout_s(self, incoming: IncomingCall, method: Method) -> float:
         if incoming.timeout_s is not None:
             return incoming.timeout_s
         if method.served.is_bulk:

@@ -68,7 +68,7 @@ class Method:
     served: ServedMethod
 
 
-def methods_of(service: Service) -> list[Method]:
+def list_methods(service: Service) -> list[Method]:
     """Return all methods that the descriptor of a service declares.
 
     Raises:

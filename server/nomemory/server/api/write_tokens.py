@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nomemory.server.faults import Reason, Violation, field_fault
+from nomemory.server.faults import Reason, Violation, build_field_fault
 from nomemory.server.runtime.token_cipher import ForgedTokenError, MalformedTokenError, TokenCipher
 
 _PREFIX = "w_"
@@ -33,4 +33,4 @@ class WriteTokens:
             return int(self._cipher.decrypt(_PREFIX, token))
         except (MalformedTokenError, ForgedTokenError):
             violation = Violation("at_least", "is not a write token of this message log")
-            raise field_fault(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, violation) from None
+            raise build_field_fault(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, violation) from None

@@ -7,14 +7,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NoReturn
 
-from nomemory.server.embedding.local import EMBEDDER_HINT, LocalEmbedder, cache_directory, document_concurrency
+from nomemory.server.embedding.local import (
+    EMBEDDER_HINT,
+    LocalEmbedder,
+    compute_document_concurrency,
+    get_cache_directory,
+)
 from nomemory.server.embedding.local_model import (
     PACKAGE_DIMENSION,
     LocalModel,
     LocalModelError,
-    directory_model,
+    create_directory_model,
+    create_package_model,
     is_local_model_available,
-    package_model,
 )
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
@@ -111,17 +116,17 @@ def create_local_embedder(settings: Settings, policy: WatchPolicy | None = None)
     Raises:
         EmbedderSettingsError: the packages of the local embedder are not installed, or its model cannot be used.
     """
-    model = local_model(settings)
+    model = create_local_model(settings)
     if settings.embedder.dimension not in (0, model.dimension):
         raise EmbedderSettingsError(
             f"NOMEMORY_EMBEDDING_DIMENSION is {settings.embedder.dimension}, but the local model has {model.dimension} "
             "dimensions: unset it"
         )
-    concurrent_batches = document_concurrency()
+    concurrent_batches = compute_document_concurrency()
     return LocalEmbedder(settings.embedder.timeout_s, model, settings.embedder.threads, policy, concurrent_batches)
 
 
-def local_model(settings: Settings) -> LocalModel:
+def create_local_model(settings: Settings) -> LocalModel:
     """Return the model that the local embedder is configured to run.
 
     Raises:
@@ -130,17 +135,17 @@ def local_model(settings: Settings) -> LocalModel:
     if settings.embedder.model_dir is None:
         if not is_local_model_available():
             raise EmbedderSettingsError(EMBEDDER_HINT)
-        return package_model(models_directory(settings))
+        return create_package_model(get_models_directory(settings))
     prefixes = settings.embedder.query_prefix, settings.embedder.document_prefix
     try:
-        return directory_model(settings.embedder.model_dir.resolve(), *prefixes, settings.embedder.pooling)
+        return create_directory_model(settings.embedder.model_dir.resolve(), *prefixes, settings.embedder.pooling)
     except LocalModelError as error:
         raise EmbedderSettingsError(f"NOMEMORY_EMBEDDING_MODEL_DIR: {error}") from None
 
 
-def models_directory(settings: Settings) -> Path:
+def get_models_directory(settings: Settings) -> Path:
     """Return the directory in which converted models are stored."""
-    return settings.embedder.model_cache_dir or cache_directory()
+    return settings.embedder.model_cache_dir or get_cache_directory()
 
 
 def _create_disabled_embedder(settings: Settings, _policy: WatchPolicy | None) -> DisabledEmbedder:

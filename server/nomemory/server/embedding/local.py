@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from nomemory.server.embedding.local_model import LocalModel, TextKind
-from nomemory.server.embedding.protocol import TextRefusedError, embedder_unavailable_fault
+from nomemory.server.embedding.protocol import TextRejectedError, build_embedder_unavailable_fault
 from nomemory.server.embedding.text_batches import split_batches
-from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalize
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, normalize_vector
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.processes.spawn import ProcessLaunch
 from nomemory.server.runtime.processes.watchdog import WatchPolicy
@@ -40,12 +40,12 @@ _ENVIRONMENT = {
 }
 
 
-def cache_directory() -> Path:
+def get_cache_directory() -> Path:
     """Return the default directory in which converted models are stored."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or _home_directory() / ".cache") / "nomemory"
+    return Path(os.environ.get("XDG_CACHE_HOME") or _find_home_directory() / ".cache") / "nomemory"
 
 
-def _home_directory() -> Path:
+def _find_home_directory() -> Path:
     """Return the home directory, or `_NO_HOME` if the user has no home directory, as in some containers."""
     try:
         return Path.home()
@@ -53,7 +53,7 @@ def _home_directory() -> Path:
         return _NO_HOME
 
 
-def document_concurrency() -> int:
+def compute_document_concurrency() -> int:
     """Return the number of document batches to compute in parallel.
 
     The number is 1 on a single core; otherwise, it is half the number of cores, limited to the range from 2 to 4. The
@@ -107,11 +107,11 @@ class LocalEmbedder:
         """Embed a query."""
         try:
             (vector,) = await self._queries.call((text,))
-            return l2_normalize(vector, self.dimension)
+            return normalize_vector(vector, self.dimension)
         except WorkerError as error:
-            raise embedder_unavailable_fault("the embedder does not respond: retry later", "crash") from error
+            raise build_embedder_unavailable_fault("the embedder does not respond: retry later", "crash") from error
         except UnusableVectorError as error:
-            raise embedder_unavailable_fault(
+            raise build_embedder_unavailable_fault(
                 f"the model returned an unusable vector for the query: it {error}", "unusable"
             ) from None
 
@@ -149,18 +149,18 @@ class LocalEmbedder:
             return vector
         raise await self._classify_failure(position, f"the model process crashed on the text {_CRASHES_MAX} times")
 
-    async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
+    async def _classify_failure(self, position: int, cause: str) -> TextRejectedError | Fault:
         """Embed a probe text, and return the error to raise for a failed call.
 
-        If the model can embed the probe text, the error is a TextRefusedError, and otherwise a fault of the model.
+        If the model can embed the probe text, the error is a TextRejectedError, and otherwise a fault of the model.
         """
         try:
             await self._call_worker([_PROBE_TEXT])
         except (WorkerLostError, WorkerFailedError, UnusableVectorError):
-            return embedder_unavailable_fault(
+            return build_embedder_unavailable_fault(
                 "the model fails for every text: check NOMEMORY_EMBEDDING_MODEL_DIR", "misconfigured"
             )
-        return TextRefusedError(position, cause)
+        return TextRejectedError(position, cause)
 
     async def _call_worker(self, texts: Sequence[str]) -> list[Vector]:
         async with self._documents_lock:
@@ -170,8 +170,8 @@ class LocalEmbedder:
             except (WorkerLostError, WorkerFailedError):
                 raise
             except WorkerError as error:
-                raise embedder_unavailable_fault("the embedder does not respond: retry later", "start") from error
-        return [l2_normalize(vector, self.dimension) for vector in vectors]
+                raise build_embedder_unavailable_fault("the embedder does not respond: retry later", "start") from error
+        return [normalize_vector(vector, self.dimension) for vector in vectors]
 
 
 def _create_worker(arguments: tuple[str, ...], timeout_s: float, component: str, policy: WatchPolicy) -> Worker:

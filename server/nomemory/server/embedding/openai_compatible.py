@@ -11,10 +11,10 @@ import numpy as np
 import openai
 from openai import AsyncOpenAI, Omit, omit
 
-from nomemory.server.embedding.protocol import RATE_LIMITED, TextRefusedError, embedder_unavailable_fault
+from nomemory.server.embedding.protocol import RATE_LIMITED, TextRejectedError, build_embedder_unavailable_fault
 from nomemory.server.embedding.text_batches import replace_unencodable
-from nomemory.server.embedding.vector import NUMBER, NUMBER_BYTES, UnusableVectorError, Vector, l2_normalize
-from nomemory.server.faults import Fault, Violation, invalid_argument_fault
+from nomemory.server.embedding.vector import NUMBER, NUMBER_BYTES, UnusableVectorError, Vector, normalize_vector
+from nomemory.server.faults import Fault, Violation, build_invalid_argument_fault
 
 _REFUSES_INPUT = frozenset({400, 413, 422})
 _REFUSES_KEY = frozenset({401, 403})
@@ -22,7 +22,7 @@ _NOT_FOUND, _TOO_MANY, _OVERLOADED = 404, 429, 503
 _DEFAULT_RETRY_AFTER_S, _MAX_RETRY_AFTER_S = 5.0, 3600.0
 
 
-class InputRefusedError(Exception):
+class InputRejectedError(Exception):
     """The embedding endpoint rejected the texts of a request.
 
     Attributes:
@@ -34,7 +34,7 @@ class InputRefusedError(Exception):
         self.status = status
 
 
-def vectors_of(reply: object, count: int) -> list[Vector]:
+def extract_vectors(reply: object, count: int) -> list[Vector]:
     """Extract the vectors of a response in the order of the texts, without validating them.
 
     Raises:
@@ -42,33 +42,35 @@ def vectors_of(reply: object, count: int) -> list[Vector]:
     """
     rows = getattr(reply, "data", None)
     if not isinstance(rows, list) or len(rows) != count:
-        raise _malformed_response_fault()
+        raise _build_malformed_response_fault()
     indexes = [getattr(row, "index", None) for row in rows]
     if set(indexes) == set(range(count)):
         rows = sorted(rows, key=lambda row: int(row.index))
     return [_parse_vector(getattr(row, "embedding", None)) for row in rows]
 
 
-def classify_response(status: int, headers: Mapping[str, str]) -> Fault | InputRefusedError:
+def classify_response(status: int, headers: Mapping[str, str]) -> Fault | InputRejectedError:
     """Return the error for an HTTP error status of the embedding endpoint.
 
     The error does not contain the text of the response, which may quote the input.
     """
     if status in _REFUSES_INPUT:
-        return InputRefusedError(status)
+        return InputRejectedError(status)
     if status in _REFUSES_KEY:
-        return embedder_unavailable_fault("the embedding endpoint rejects the API key", "key_refused")
+        return build_embedder_unavailable_fault("the embedding endpoint rejects the API key", "key_refused")
     if status == _NOT_FOUND:
-        return embedder_unavailable_fault("the embedding endpoint does not have this path or model", "not_found")
-    retry_after_s = _retry_after_s(headers)
+        return build_embedder_unavailable_fault("the embedding endpoint does not have this path or model", "not_found")
+    retry_after_s = _parse_retry_after_s(headers)
     if status == _TOO_MANY or (status == _OVERLOADED and retry_after_s is not None):
         delay_s = _DEFAULT_RETRY_AFTER_S if retry_after_s is None else retry_after_s
-        return embedder_unavailable_fault("the embedding endpoint limits the rate of requests", RATE_LIMITED, delay_s)
-    return embedder_unavailable_fault(f"the embedding endpoint returned HTTP status {status}", "server_error")
+        return build_embedder_unavailable_fault(
+            "the embedding endpoint limits the rate of requests", RATE_LIMITED, delay_s
+        )
+    return build_embedder_unavailable_fault(f"the embedding endpoint returned HTTP status {status}", "server_error")
 
 
-def _malformed_response_fault() -> Fault:
-    return embedder_unavailable_fault("the embedding endpoint returned an invalid response", "malformed")
+def _build_malformed_response_fault() -> Fault:
+    return build_embedder_unavailable_fault("the embedding endpoint returned an invalid response", "malformed")
 
 
 def _parse_vector(embedding: object) -> Vector:
@@ -77,10 +79,10 @@ def _parse_vector(embedding: object) -> Vector:
             return base64.b64decode(embedding, validate=True)
         return np.asarray(embedding, dtype=NUMBER).tobytes()
     except (TypeError, ValueError):
-        raise _malformed_response_fault() from None
+        raise _build_malformed_response_fault() from None
 
 
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+def _parse_retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return the delay in seconds that a Retry-After header specifies. The header contains a number or a date."""
     value = headers.get("retry-after", "")
     try:
@@ -128,8 +130,8 @@ class OpenAICompatibleEmbedder:
         """
         try:
             return (await self._embed_text(text))[0]
-        except TextRefusedError as error:
-            raise invalid_argument_fault([Violation("query_text", str(error))]) from None
+        except TextRejectedError as error:
+            raise build_invalid_argument_fault([Violation("query_text", str(error))]) from None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents."""
@@ -157,7 +159,7 @@ class OpenAICompatibleEmbedder:
         """
         try:
             vectors = await self._request_vectors(texts)
-        except InputRefusedError as error:
+        except InputRejectedError as error:
             if len(texts) == 1:
                 cause = f"the embedding endpoint rejected the text with HTTP status {error.status}"
                 raise await self._classify_failure(offset, cause) from None
@@ -167,29 +169,29 @@ class OpenAICompatibleEmbedder:
 
     async def _normalize(self, vector: Vector, position: int) -> Vector:
         if len(vector) != self.dimension * NUMBER_BYTES:
-            raise self._wrong_dimension_fault(len(vector) // NUMBER_BYTES)
+            raise self._build_wrong_dimension_fault(len(vector) // NUMBER_BYTES)
         try:
-            return l2_normalize(vector, self.dimension)
+            return normalize_vector(vector, self.dimension)
         except UnusableVectorError as error:
             raise await self._classify_failure(position, f"the model returned an unusable vector: it {error}") from None
 
-    async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
+    async def _classify_failure(self, position: int, cause: str) -> TextRejectedError | Fault:
         """Embed a probe text, and return the error to raise for a failed request.
 
-        If the endpoint can embed the probe text, the error is a TextRefusedError, and otherwise a fault of the
+        If the endpoint can embed the probe text, the error is a TextRejectedError, and otherwise a fault of the
         endpoint.
         """
         try:
-            l2_normalize((await self._request_vectors([_PROBE_TEXT]))[0], self.dimension)
-        except (InputRefusedError, UnusableVectorError):
-            return embedder_unavailable_fault(
+            normalize_vector((await self._request_vectors([_PROBE_TEXT]))[0], self.dimension)
+        except (InputRejectedError, UnusableVectorError):
+            return build_embedder_unavailable_fault(
                 "the embedding endpoint rejects every text: check NOMEMORY_EMBEDDING_MODEL and the endpoint",
                 "misconfigured",
             )
-        return TextRefusedError(position, cause)
+        return TextRejectedError(position, cause)
 
-    def _wrong_dimension_fault(self, dimension: int) -> Fault:
-        return embedder_unavailable_fault(
+    def _build_wrong_dimension_fault(self, dimension: int) -> Fault:
+        return build_embedder_unavailable_fault(
             f"the embedding endpoint returned vectors with {dimension} dimensions, but NOMEMORY_EMBEDDING_DIMENSION is "
             f"{self.dimension}",
             "dimension",
@@ -204,15 +206,15 @@ class OpenAICompatibleEmbedder:
                 dimensions=self._dimensions,
             )
         except openai.APITimeoutError:
-            raise embedder_unavailable_fault(
+            raise build_embedder_unavailable_fault(
                 "the embedding endpoint did not answer within NOMEMORY_EMBEDDING_TIMEOUT_S: retry later", "timeout"
             ) from None
         except openai.APIConnectionError:
-            raise embedder_unavailable_fault(
+            raise build_embedder_unavailable_fault(
                 "the embedding endpoint cannot be reached: check OPENAI_BASE_URL", "connection"
             ) from None
         except openai.APIStatusError as error:
             raise classify_response(error.status_code, error.response.headers) from None
         except (openai.OpenAIError, ValueError):  # ValueError: the response is not JSON
-            raise _malformed_response_fault() from None
-        return vectors_of(reply, len(texts))
+            raise _build_malformed_response_fault() from None
+        return extract_vectors(reply, len(texts))

@@ -9,7 +9,7 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 
 
-class TextRefusedError(Exception):
+class TextRejectedError(Exception):
     """The model cannot embed a text, and retries do not help.
 
     `position` is the index of the text among the texts of the call.
@@ -46,7 +46,7 @@ class Embedder(Protocol):
         """Embed documents.
 
         Raises:
-            TextRefusedError: the model cannot embed one of the texts, and none of the vectors is returned.
+            TextRejectedError: the model cannot embed one of the texts, and none of the vectors is returned.
         """
 
     async def close(self) -> None:
@@ -58,7 +58,7 @@ _CAUSE = "cause"
 _RETRY_AFTER_S = 1.0
 
 
-def embedder_unavailable_fault(message: str, cause: str, retry_after_s: float = _RETRY_AFTER_S) -> Fault:
+def build_embedder_unavailable_fault(message: str, cause: str, retry_after_s: float = _RETRY_AFTER_S) -> Fault:
     """Return the EMBEDDER_UNAVAILABLE fault for a temporary failure.
 
     Args:

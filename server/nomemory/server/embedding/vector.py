@@ -14,12 +14,12 @@ NUMBER: Final = "<f4"
 NUMBER_BYTES: Final = 4
 
 
-def vector_of(numbers: Sequence[float]) -> Vector:
+def serialize_vector(numbers: Sequence[float]) -> Vector:
     """Serialize a vector."""
     return pack(f"<{len(numbers)}f", *numbers)
 
 
-def numbers_of(vector: Vector) -> list[float]:
+def deserialize_vector(vector: Vector) -> list[float]:
     """Deserialize a vector."""
     return list(unpack(f"<{len(vector) // NUMBER_BYTES}f", vector))
 
@@ -28,7 +28,7 @@ class UnusableVectorError(ValueError):
     """A vector cannot be used for cosine similarity."""
 
 
-def l2_normalize(vector: Vector, dimension: int) -> Vector:
+def normalize_vector(vector: Vector, dimension: int) -> Vector:
     """Scale a vector to length one.
 
     The norm is computed in float64, where float32 values neither overflow nor underflow.

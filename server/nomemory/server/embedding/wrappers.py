@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 from cachetools import LRUCache
 
-from nomemory.server.embedding.protocol import Embedder, TextRefusedError, may_be_caused_by_text
+from nomemory.server.embedding.protocol import Embedder, TextRejectedError, may_be_caused_by_text
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.metrics import catalog
@@ -58,7 +58,7 @@ class MeteredEmbedder(EmbedderWrapper):
         started_at = time.perf_counter()
         try:
             yield
-        except (Fault, TextRefusedError):
+        except (Fault, TextRejectedError):
             self._record_metrics(purpose, started_at, embedded=0, failed=1)
             raise
         self._record_metrics(purpose, started_at, embedded=texts, failed=0)

@@ -75,17 +75,17 @@ class ActiveFaults:
         self._prefix = prefix
         self._faults = {} if faults is None else faults
 
-    def previous_model_view(self) -> ActiveFaults:
+    def create_previous_model_view(self) -> ActiveFaults:
         """Return a view that adds `previous-` to component names, for the components of the previous model."""
         return ActiveFaults(PREVIOUS_MODEL, self._faults)
 
-    def qualified_name(self, component: str) -> str:
+    def build_qualified_name(self, component: str) -> str:
         """Return the name of a component with the prefix of this view."""
         return f"{self._prefix}{component}"
 
     def report(self, component: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
         """Record a fault that began `ago_s` seconds ago, or update the detail of an active fault."""
-        component = self.qualified_name(component)
+        component = self.build_qualified_name(component)
         fault = self._faults.get((component, kind))
         if fault is None:
             self._faults[component, kind] = ActiveFault(component, kind, time.time() - ago_s, detail)
@@ -95,12 +95,12 @@ class ActiveFaults:
 
     def clear(self, component: str, kind: str | None = None) -> None:
         """Remove all faults of a component, or only its fault of one kind."""
-        component = self.qualified_name(component)
+        component = self.build_qualified_name(component)
         for key in [key for key in self._faults if key[0] == component and kind in (None, key[1])]:
             fault = self._faults.pop(key)
             duration_s = round(time.time() - fault.since_s, 3)
             _log.info("fault cleared", component=component, kind=fault.kind, duration_s=duration_s)
 
-    def active_faults(self) -> list[ActiveFault]:
+    def list_active_faults(self) -> list[ActiveFault]:
         """Return the active faults of all components, oldest first."""
         return sorted(self._faults.values(), key=lambda fault: fault.since_s)

@@ -18,7 +18,7 @@ class Backoff:
         self._start_s = 0.0 if retry_immediately else first_s
         self._wait_s = self._start_s
 
-    def next_delay_s(self) -> float:
+    def compute_next_delay_s(self) -> float:
         """Return the delay before the next retry, in seconds."""
         wait_s = self._wait_s
         self._wait_s = min(max(2 * wait_s, self._first_s), self._max_s)

@@ -36,22 +36,22 @@ class ExtensionPoint(Generic[Extension]):
         try:
             extension: Extension = entry.load()
         except (ImportError, AttributeError) as error:
-            raise ExtensionError(f"cannot import {name!r} from {_package_name(entry)}: {error}") from error
+            raise ExtensionError(f"cannot import {name!r} from {_get_package_name(entry)}: {error}") from error
         return extension
 
     def _find_entry_point(self, name: str) -> EntryPoint:
         entries = tuple(entry_points(group=self.group, name=name))
         if not entries:
-            raise ExtensionError(f"unknown name {name!r}; available: {', '.join(self._entry_point_names())}")
+            raise ExtensionError(f"unknown name {name!r}; available: {', '.join(self._list_entry_point_names())}")
         if len(entries) > 1:
-            packages = ", ".join(sorted(map(_package_name, entries)))
+            packages = ", ".join(sorted(map(_get_package_name, entries)))
             raise ExtensionError(f"{name!r} is registered by several packages: {packages}; uninstall all but one")
         return entries[0]
 
-    def _entry_point_names(self) -> Iterator[str]:
+    def _list_entry_point_names(self) -> Iterator[str]:
         yield from self.built_in
         yield from sorted(entry_points(group=self.group).names - set(self.built_in))
 
 
-def _package_name(entry: EntryPoint) -> str:
+def _get_package_name(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else entry.value

@@ -9,7 +9,7 @@ _OTHER_FILES: Final = 256
 """File descriptors reserved for databases, indexes and pipes."""
 
 
-def max_connections(requested: int) -> int:
+def compute_max_connections(requested: int) -> int:
     """Return the number of connections that the limit on open files allows, at most `requested`.
 
     The function raises the soft limit if necessary.

@@ -14,7 +14,7 @@ import grpc
 from cryptography import x509
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from nomemory.server.api.identity.tls import TlsFiles, tls_files
+from nomemory.server.api.identity.tls import TlsFiles, get_tls_files
 from nomemory.server.runtime.settings import Settings
 
 _TIMEOUT_S = 3.0
@@ -36,10 +36,12 @@ def _open_channel(target: str, tls: TlsFiles | None) -> grpc.Channel:
     chain = tls.certificate.read_bytes()
     client_certificate = (tls.key.read_bytes(), chain) if tls.client_ca else (None, None)
     credentials = grpc.ssl_channel_credentials(chain, *client_certificate)
-    return grpc.secure_channel(target, credentials, options=[("grpc.ssl_target_name_override", _host_name(chain))])
+    return grpc.secure_channel(
+        target, credentials, options=[("grpc.ssl_target_name_override", _extract_host_name(chain))]
+    )
 
 
-def _host_name(chain: bytes) -> str:
+def _extract_host_name(chain: bytes) -> str:
     certificate = x509.load_pem_x509_certificate(chain)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     hosts = names.get_values_for_type(x509.DNSName) or [str(ip) for ip in names.get_values_for_type(x509.IPAddress)]
@@ -49,7 +51,7 @@ def _host_name(chain: bytes) -> str:
 def main() -> int:
     """Check the address on the command line, or the address in the settings, and return the exit status."""
     settings = Settings.from_environment()
-    return 0 if is_serving(sys.argv[1] if len(sys.argv) > 1 else settings.server.listen, tls_files(settings)) else 1
+    return 0 if is_serving(sys.argv[1] if len(sys.argv) > 1 else settings.server.listen, get_tls_files(settings)) else 1
 
 
 if __name__ == "__main__":

@@ -87,6 +87,6 @@ INSPECTOR: Final = "/inspect/"
 """URL path of the web inspector. Its page calls the API of the same origin."""
 
 
-def http_address(settings: Settings) -> str:
+def get_http_address(settings: Settings) -> str:
     """Return the configured HTTP listen address as HOST:PORT, or an empty string if HTTP is disabled."""
     return settings.http.listen or (INSPECTOR_ADDRESS if settings.http.inspector else "")

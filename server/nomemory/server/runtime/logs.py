@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import orjson
 
 from nomemory.server.runtime.library_logs import log_interpreter_messages
-from nomemory.server.runtime.stderr import log_descriptor, log_stream
+from nomemory.server.runtime.stderr import get_log_descriptor, open_log_stream
 from nomemory.server.runtime.structured_logs import structlog
-from nomemory.spans.span import current_trace_fields
+from nomemory.spans.span import get_trace_fields
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, WrappedLogger
@@ -24,7 +24,7 @@ def configure_logs(level: str) -> None:
 
     The log of a standalone server also contains warnings and uncaught exceptions of the interpreter.
     """
-    stream = log_stream()
+    stream = open_log_stream()
     structlog.configure(
         processors=[
             _add_trace_fields,
@@ -37,7 +37,7 @@ def configure_logs(level: str) -> None:
         logger_factory=structlog.BytesLoggerFactory(file=stream),
         cache_logger_on_first_use=True,
     )
-    if log_descriptor() is not None:
+    if get_log_descriptor() is not None:
         log_interpreter_messages()
 
 
@@ -50,5 +50,5 @@ def _render_text(_logger: WrappedLogger, _method: str, event: EventDict) -> byte
 
 
 def _add_trace_fields(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    event.update(current_trace_fields())
+    event.update(get_trace_fields())
     return event

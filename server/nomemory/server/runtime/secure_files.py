@@ -28,14 +28,18 @@ def make_private(root: Path) -> None:
 
     The function logs a warning for a file of another user, whose mode it cannot change.
     """
-    failures = sum(not _restrict_to_owner(path) for path in (root, *_descendants(root)))
+    failures = sum(not _restrict_to_owner(path) for path in (root, *_list_descendants(root)))
     if failures:
         _log.warning("cannot restrict permissions: other users may read the data", files=failures, data=str(root))
 
 
-def paths_readable_by_others(root: Path) -> list[Path]:
+def find_paths_readable_by_others(root: Path) -> list[Path]:
     """Return the paths in a directory tree that other users may read or write."""
-    return [path for path in (root, *_descendants(root)) if _permission_bits(path) & UMASK and not path.is_symlink()]
+    return [
+        path
+        for path in (root, *_list_descendants(root))
+        if _read_permission_bits(path) & UMASK and not path.is_symlink()
+    ]
 
 
 def write_atomically(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
@@ -71,7 +75,7 @@ def file_lock(path: Path) -> Iterator[None]:
         yield
 
 
-def file_digest(path: Path) -> str:
+def compute_file_digest(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -86,7 +90,7 @@ def fsync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def _descendants(root: Path) -> list[Path]:
+def _list_descendants(root: Path) -> list[Path]:
     folders = [(Path(folder), names + files) for folder, names, files in os.walk(root)]
     return [folder / name for folder, names in folders for name in names]
 
@@ -94,7 +98,7 @@ def _descendants(root: Path) -> list[Path]:
 def _restrict_to_owner(path: Path) -> bool:
     if path.is_symlink():
         return True
-    mode = _permission_bits(path)
+    mode = _read_permission_bits(path)
     private_mode = _DIRECTORY if stat.S_ISDIR(mode) else _FILE
     if mode & UMASK:
         try:
@@ -106,7 +110,7 @@ def _restrict_to_owner(path: Path) -> bool:
     return True
 
 
-def _permission_bits(path: Path) -> int:
+def _read_permission_bits(path: Path) -> int:
     try:
         return path.lstat().st_mode
     except FileNotFoundError:

@@ -51,16 +51,16 @@ def reserve_stderr_for_logs(level: str) -> Iterator[None]:
 
 def report_crashes() -> None:
     """Make this process write a stack trace without variable values to the log if it crashes."""
-    faulthandler.enable(_STDERR if (descriptor := log_descriptor()) is None else descriptor)
+    faulthandler.enable(_STDERR if (descriptor := get_log_descriptor()) is None else descriptor)
 
 
-def log_stream() -> BinaryIO:
+def open_log_stream() -> BinaryIO:
     """Return the stream to which this process writes its log."""
-    descriptor = log_descriptor()
+    descriptor = get_log_descriptor()
     return sys.stderr.buffer if descriptor is None else os.fdopen(descriptor, "wb", closefd=False)
 
 
-def log_descriptor() -> int | None:
+def get_log_descriptor() -> int | None:
     """Return the file descriptor of the log, or None if the log is written to stderr."""
     if _LogTarget.descriptor is not None:
         return _LogTarget.descriptor
@@ -68,9 +68,9 @@ def log_descriptor() -> int | None:
     return int(descriptor) if descriptor.isdecimal() else None
 
 
-def log_environment() -> Mapping[str, str]:
+def build_log_environment() -> Mapping[str, str]:
     """Return the environment variables for a worker process that inherits the log's file descriptor."""
-    descriptor = log_descriptor()
+    descriptor = get_log_descriptor()
     return {} if descriptor is None else {_VARIABLE: str(descriptor)}
 
 

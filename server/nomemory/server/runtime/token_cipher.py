@@ -38,17 +38,17 @@ class TokenCipher:
     """
 
     def __init__(self, keys: bytes, log: str) -> None:
-        self._ciphers = ciphers_of(keys)
+        self._ciphers = create_ciphers(keys)
         self._log = log.encode()
 
-    def ciphers(self) -> Ciphers:
+    def get_ciphers(self) -> Ciphers:
         """Return the ciphers of the current keys. The first cipher encrypts."""
         return self._ciphers
 
     def encrypt(self, prefix: str, payload: bytes) -> str:
         """Encrypt a payload and return the token."""
         nonce = os.urandom(_NONCE)
-        ciphertext = self.ciphers()[0].encrypt(nonce, payload, self._associated_data(prefix))
+        ciphertext = self.get_ciphers()[0].encrypt(nonce, payload, self._build_associated_data(prefix))
         size = len(nonce) + len(ciphertext)
         version = 1 if size < 1 << 16 else 2
         header = bytes([version]) + size.to_bytes(_LENGTH_BYTES[version], "big")
@@ -63,16 +63,16 @@ class TokenCipher:
             ForgedTokenError: no key authenticates the token.
         """
         raw = _decode_token(prefix, token)
-        for cipher in self.ciphers():
+        for cipher in self.get_ciphers():
             with suppress(InvalidTag):
-                return cipher.decrypt(raw[:_NONCE], raw[_NONCE:], self._associated_data(prefix))
+                return cipher.decrypt(raw[:_NONCE], raw[_NONCE:], self._build_associated_data(prefix))
         raise ForgedTokenError
 
-    def _associated_data(self, prefix: str) -> bytes:
+    def _build_associated_data(self, prefix: str) -> bytes:
         return prefix.encode() + self._log
 
 
-def ciphers_of(keys: bytes) -> Ciphers:
+def create_ciphers(keys: bytes) -> Ciphers:
     """Return an AES-GCM cipher for each of the concatenated keys."""
     return tuple(AESGCM(keys[start : start + KEY_BYTES]) for start in range(0, len(keys), KEY_BYTES))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from nomemory.server.api.identity.watched_file import UnusableFileError, WatchedFile
 from nomemory.server.runtime.secure_files import file_lock, write_atomically
 from nomemory.server.runtime.startup_errors import StartupError
-from nomemory.server.runtime.token_cipher import KEY_BYTES, Ciphers, TokenCipher, ciphers_of
+from nomemory.server.runtime.token_cipher import KEY_BYTES, Ciphers, TokenCipher, create_ciphers
 
 
 class KeyFileError(StartupError):
@@ -34,7 +34,7 @@ class FileTokenCipher(TokenCipher):
         super().__init__(load_or_create_key(path), log)
         self._file = WatchedFile(path, _parse_keys)
 
-    def ciphers(self) -> Ciphers:
+    def get_ciphers(self) -> Ciphers:
         """Return the ciphers of the current keys; one system call detects changes of the file."""
         with suppress(UnusableFileError):  # WatchedFile logs the error
             self._ciphers = self._file.load()
@@ -73,7 +73,7 @@ def retire_key(path: Path) -> None:
 def _parse_keys(raw: bytes) -> Ciphers:
     if len(raw) not in (KEY_BYTES, 2 * KEY_BYTES):
         raise ValueError(f"must contain one or two keys of {KEY_BYTES} bytes, got {len(raw)} bytes")
-    return ciphers_of(raw)
+    return create_ciphers(raw)
 
 
 def load_or_create_key(path: Path) -> bytes:

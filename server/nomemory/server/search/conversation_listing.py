@@ -72,7 +72,7 @@ def _is_remaining(conversation: ConversationSummary, state: _ListingState) -> bo
     if state.after is None:
         return True
     is_after = (conversation.last_us, conversation.conversation_id) < state.after
-    return is_after and _conversation_digest(conversation) not in state.delivered
+    return is_after and _compute_conversation_digest(conversation) not in state.delivered
 
 
 def _build_cursor(
@@ -82,15 +82,15 @@ def _build_cursor(
     after = (last.last_us, last.conversation_id)
     overlapping = (item for item in conversations if (item.first_us, item.conversation_id) < after)
     delivered = [
-        _conversation_digest(item)
+        _compute_conversation_digest(item)
         for item in overlapping
         # Conversations never move towards the start of the order, so those before this position were returned.
-        if (item.last_us, item.conversation_id) >= after or _conversation_digest(item) in state.delivered
+        if (item.last_us, item.conversation_id) >= after or _compute_conversation_digest(item) in state.delivered
     ]
     return ConversationCursor(state.pinned, *after, base64.b64encode(b"".join(delivered)).decode())
 
 
-def _conversation_digest(conversation: ConversationSummary) -> bytes:
+def _compute_conversation_digest(conversation: ConversationSummary) -> bytes:
     return hashlib.blake2b(conversation.conversation_id.encode(), digest_size=_DIGEST_BYTES).digest()
 
 

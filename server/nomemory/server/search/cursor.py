@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import orjson
 
-from nomemory.server.faults import Fault, Reason, Violation, field_fault
+from nomemory.server.faults import Fault, Reason, Violation, build_field_fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.token_cipher import ForgedTokenError, MalformedTokenError, TokenCipher
 
@@ -28,17 +28,17 @@ class Listing:
     filter: Filter
     oldest_first: bool = False
 
-    def user_digest(self) -> str:
+    def compute_user_digest(self) -> str:
         """Return the digest of the user id."""
-        return _digest_parts([self.user_id])
+        return _compute_digest([self.user_id])
 
-    def query_digest(self) -> str:
+    def compute_query_digest(self) -> str:
         """Return the digest of the method, query, filter and order."""
         n = self.filter
         # Metadata entries are arrays and conversation ids are strings, so that different filters have different
         # digests.
         filter_parts = [n.since_us, n.until_us, n.role, n.conversation_id, *n.metadata, *n.exclude_conversation_ids]
-        return _digest_parts([self.method, self.query_text, self.oldest_first, *filter_parts])
+        return _compute_digest([self.method, self.query_text, self.oldest_first, *filter_parts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class CursorCodec:
 
     def issue(self, listing: Listing, position: TimeCursor | RankedCursor | ConversationCursor | UserCursor) -> str:
         """Return the cursor that continues a listing after a position."""
-        payload = [listing.user_digest(), listing.query_digest(), int(time.time()), astuple(position)]
+        payload = [listing.compute_user_digest(), listing.compute_query_digest(), int(time.time()), astuple(position)]
         # Without padding, the length of a cursor would reveal the magnitude of the sequence number, and thus the writes
         # of others.
         padding = b" " * (_SEQUENCE_DIGITS - len(str(getattr(position, "pinned", ""))))
@@ -132,21 +132,21 @@ class CursorCodec:
         try:
             user, query, issued, position = orjson.loads(self._cipher.decrypt(_PREFIX, cursor))
         except MalformedTokenError:
-            raise _cursor_fault(Reason.ERROR_REASON_CURSOR_MALFORMED, "is truncated or is not a cursor") from None
+            raise _build_cursor_fault(Reason.ERROR_REASON_CURSOR_MALFORMED, "is truncated or is not a cursor") from None
         except ForgedTokenError:
-            raise _cursor_fault(Reason.ERROR_REASON_CURSOR_FORGED, "was not issued by this service") from None
-        if user != listing.user_digest():
-            raise _cursor_fault(Reason.ERROR_REASON_CURSOR_OTHER_USER, "belongs to another user")
-        if query != listing.query_digest():
-            raise _cursor_fault(Reason.ERROR_REASON_CURSOR_OTHER_QUERY, "belongs to another query")
+            raise _build_cursor_fault(Reason.ERROR_REASON_CURSOR_FORGED, "was not issued by this service") from None
+        if user != listing.compute_user_digest():
+            raise _build_cursor_fault(Reason.ERROR_REASON_CURSOR_OTHER_USER, "belongs to another user")
+        if query != listing.compute_query_digest():
+            raise _build_cursor_fault(Reason.ERROR_REASON_CURSOR_OTHER_QUERY, "belongs to another query")
         if time.time() - issued > self._lifetime_s:
-            raise _cursor_fault(Reason.ERROR_REASON_CURSOR_EXPIRED, "has expired")
+            raise _build_cursor_fault(Reason.ERROR_REASON_CURSOR_EXPIRED, "has expired")
         return position_type(*position)
 
 
-def _cursor_fault(reason: Reason.ValueType, description: str) -> Fault:
-    return field_fault(reason, Violation("cursor", description))
+def _build_cursor_fault(reason: Reason.ValueType, description: str) -> Fault:
+    return build_field_fault(reason, Violation("cursor", description))
 
 
-def _digest_parts(parts: list[object]) -> str:
+def _compute_digest(parts: list[object]) -> str:
     return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nomemory.server.faults import index_unavailable_fault
+from nomemory.server.faults import build_index_unavailable_fault
 from nomemory.server.search.cursor import CursorCodec, Listing, RankedCursor
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.protocol import FrozenRanking, LexicalHit, LexicalIndex, LexicalSearch, RankPosition
 from nomemory.server.search.lexical.window import RankingWindow
 from nomemory.server.search.ranked import RankedMessage
-from nomemory.server.search.reply_budget import ExtraBytes, count_fitting_messages, no_extra_bytes
+from nomemory.server.search.reply_budget import ExtraBytes, count_fitting_messages, count_no_extra_bytes
 from nomemory.server.store.protocol import LogReader
 
 _MARGIN: Final = 8
@@ -45,12 +45,12 @@ class _ListingState:
     last: tuple[float, int, str] | None = None
 
     def is_remaining(self, item: RankedMessage) -> bool:
-        return self.last is None or item.sort_key() < self.last
+        return self.last is None or item.build_sort_key() < self.last
 
     def build_cursor(self, item: RankedMessage) -> RankedCursor:
         applied, weights, window = self.ranking
         terms, since_us = window or (None, None)
-        return RankedCursor(applied, weights, terms, since_us, *item.sort_key())
+        return RankedCursor(applied, weights, terms, since_us, *item.build_sort_key())
 
 
 class LexicalListing:
@@ -75,7 +75,12 @@ class LexicalListing:
         return applied >= sequence or applied >= await self._log.read_user_sequence(user_id)
 
     async def read_page(
-        self, listing: Listing, query: Query, page_size: int, cursor: str, extra_bytes: ExtraBytes = no_extra_bytes
+        self,
+        listing: Listing,
+        query: Query,
+        page_size: int,
+        cursor: str,
+        extra_bytes: ExtraBytes = count_no_extra_bytes,
     ) -> RankedPage:
         """Return the page of results after a cursor.
 
@@ -91,7 +96,7 @@ class LexicalListing:
             if cursor
             else await self._start_listing(listing, query)
         )
-        items = await self._next_items(state, page_size + 1)
+        items = await self._read_next_items(state, page_size + 1)
         count = count_fitting_messages(
             (item.message for item in items[:page_size]), self._max_response_bytes, extra_bytes
         )
@@ -106,13 +111,13 @@ class LexicalListing:
     def _resume_listing(self, listing: Listing, query: Query, cursor: str, applied: int | None) -> _ListingState:
         resumed = self._cursors.resume(listing, cursor, RankedCursor)
         if applied is not None and applied < resumed.pinned:
-            raise index_unavailable_fault("the lexical index is being rebuilt: retry later")
+            raise build_index_unavailable_fault("the lexical index is being rebuilt: retry later")
         terms, since_us = resumed.window_terms, resumed.window_since_us
         window = None if terms is None or since_us is None else RankingWindow(terms, since_us)
         ranking = FrozenRanking(resumed.pinned, tuple(resumed.weights), window)
         return _ListingState(listing, query, ranking, (resumed.score, resumed.ts_us, resumed.message_id))
 
-    async def _next_items(self, state: _ListingState, count: int) -> list[RankedMessage]:
+    async def _read_next_items(self, state: _ListingState, count: int) -> list[RankedMessage]:
         """Return the next `count` items of the listing; return fewer items only at the end of the listing."""
         items: list[RankedMessage] = []
         limit = count + _MARGIN
@@ -122,7 +127,7 @@ class LexicalListing:
             search = LexicalSearch(listing.user_id, state.query, state.ranking, listing.filter, start, limit)
             hits = await self._index.search(search)
             ranked = filter(state.is_remaining, await self._resolve_hits(listing.user_id, hits))
-            items += sorted(ranked, key=RankedMessage.sort_key, reverse=True)
+            items += sorted(ranked, key=RankedMessage.build_sort_key, reverse=True)
             if len(hits) < limit:
                 break
             start = RankPosition(hits[-1].score, hits[-1].ts_us - 1)  # hits with equal score and time are not separated

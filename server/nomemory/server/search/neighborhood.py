@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.search.reply_budget import count_fitting_wires
+from nomemory.server.search.reply_budget import count_fitting_encoded_messages
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import EncodedNeighbors
 
@@ -46,10 +46,10 @@ async def read_neighborhood(
 def _count_fitting_sides(neighbors: EncodedNeighbors, budget_bytes: int) -> tuple[int, int]:
     """Return how many messages before and after the anchor fit into the budget, nearest messages first."""
     wires = [*neighbors.before, neighbors.anchor, *neighbors.after]
-    if count_fitting_wires(wires, budget_bytes) == len(wires):
+    if count_fitting_encoded_messages(wires, budget_bytes) == len(wires):
         return len(neighbors.before), len(neighbors.after)
     pairs = zip_longest(reversed(neighbors.before), neighbors.after)
     outward = [(is_newer, wire) for pair in pairs for is_newer, wire in enumerate(pair) if wire is not None]
-    count = count_fitting_wires([neighbors.anchor, *(wire for _, wire in outward)], budget_bytes) - 1
+    count = count_fitting_encoded_messages([neighbors.anchor, *(wire for _, wire in outward)], budget_bytes) - 1
     newer = sum(is_newer for is_newer, _ in outward[:count])
     return count - newer, newer

@@ -13,6 +13,6 @@ class RankedMessage(NamedTuple):
     message: LoggedMessage
     score: float
 
-    def sort_key(self) -> tuple[float, int, str]:
+    def build_sort_key(self) -> tuple[float, int, str]:
         """Return the key by which ranked messages are sorted in descending order."""
         return (self.score, self.message.ts_us, self.message.message_id)

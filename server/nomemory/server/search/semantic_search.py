@@ -65,12 +65,12 @@ class SemanticSearch:
         """
         latest = await self._log.read_user_sequence(query.user_id)
         index_lagging = await space.progress.is_lagging(query.user_id, latest)
-        vector = query.vector or await space.embed_query(query.user_id, await self._embedding_text(query))
+        vector = query.vector or await space.embed_query(query.user_id, await self._build_embedding_text(query))
         ranked = await self._rank_messages(space, query, vector)
         items = ranked[: count_fitting_messages((item.message for item in ranked), self._max_response_bytes)]
         return SemanticResult(items, truncated=len(items) < len(ranked), index_lagging=index_lagging)
 
-    async def _embedding_text(self, query: SemanticQuery) -> str:
+    async def _build_embedding_text(self, query: SemanticQuery) -> str:
         """Return the query text without author names, or unchanged if it has no other words.
 
         Author names would make greetings similar to the query.
@@ -88,5 +88,5 @@ class SemanticSearch:
             versions = await self._log.read_versions(query.user_id, [hit.sequence for hit in above])
             ranked = [RankedMessage(versions[hit.sequence], hit.score) for hit in above if hit.sequence in versions]
             if len(ranked) >= query.top_k or len(above) < limit:
-                return sorted(ranked, key=RankedMessage.sort_key, reverse=True)[: query.top_k]
+                return sorted(ranked, key=RankedMessage.build_sort_key, reverse=True)[: query.top_k]
             limit *= _GROWTH

@@ -38,10 +38,10 @@ class SpeakerNameSampler:
         sequence = await self._log.read_user_sequence(user_id)
         newest = await self._read_page(user_id, None, 1)
         if until_us is not None and newest and newest[0].ts_us >= until_us:
-            return _sender_names(await self._sample_messages(user_id, MessagePosition(until_us, "")))
+            return _list_sender_names(await self._sample_messages(user_id, MessagePosition(until_us, "")))
         cached_sequence, names = self._cache.get(user_id, (-1, ()))
         if cached_sequence != sequence:
-            names = _sender_names(await self._sample_messages(user_id, None))
+            names = _list_sender_names(await self._sample_messages(user_id, None))
             self._cache[user_id] = sequence, names
         return names
 
@@ -60,7 +60,7 @@ class SpeakerNameSampler:
         return list(await self._log.read_page(user_id, EVERYTHING, before=before, pinned=_NOT_PINNED, limit=limit))
 
 
-def _sender_names(messages: Iterable[LoggedMessage]) -> tuple[str, ...]:
+def _list_sender_names(messages: Iterable[LoggedMessage]) -> tuple[str, ...]:
     decoded = (message_pb2.ChatMessage.FromString(message.wire) for message in messages)
     return select_main_speakers(
         Counter(item.name for item in decoded if item.name and item.role != message_pb2.ROLE_TOOL)

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from nomemory.server.message import LoggedMessage
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.cursor import CursorCodec, Listing, TimeCursor
-from nomemory.server.search.reply_budget import ExtraBytes, count_fitting_messages, count_fitting_wires, no_extra_bytes
+from nomemory.server.search.reply_budget import (
+    ExtraBytes,
+    count_fitting_encoded_messages,
+    count_fitting_messages,
+    count_no_extra_bytes,
+)
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import MessagePosition
-from nomemory.server.wire import sort_key
+from nomemory.server.wire import build_sort_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class TimeListing:
         self._max_response_bytes = max_response_bytes
 
     async def read_page(
-        self, listing: Listing, page_size: int, cursor: str, extra_bytes: ExtraBytes = no_extra_bytes
+        self, listing: Listing, page_size: int, cursor: str, extra_bytes: ExtraBytes = count_no_extra_bytes
     ) -> TimePage:
         """Return the page of messages after a cursor.
 
@@ -74,10 +79,10 @@ class TimeListing:
             Fault: the cursor is invalid; the reason is one of CURSOR_….
         """
         pinned, wires = await self._read_wires(listing, page_size + 1, cursor)
-        page = wires[: count_fitting_wires(wires[:page_size], self._max_response_bytes)]
+        page = wires[: count_fitting_encoded_messages(wires[:page_size], self._max_response_bytes)]
         if len(page) == len(wires):
             return WirePage(page, "")
-        return WirePage(page, self._cursors.issue(listing, TimeCursor(pinned, *sort_key(page[-1]))))
+        return WirePage(page, self._cursors.issue(listing, TimeCursor(pinned, *build_sort_key(page[-1]))))
 
     async def read_batches(self, listing: Listing, batch_size: int, cursor: str) -> AsyncIterator[WirePage]:
         """Yield the messages of a listing after a cursor, in batches of at most `batch_size` messages.

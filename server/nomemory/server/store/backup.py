@@ -18,7 +18,7 @@ from typing import Final
 import orjson
 
 from nomemory.server.runtime.data_directory import DataDirectory
-from nomemory.server.runtime.secure_files import file_digest, fsync_path
+from nomemory.server.runtime.secure_files import compute_file_digest, fsync_path
 from nomemory.server.runtime.token_keys import KeyFileError, read_key
 from nomemory.server.store.log_record import write_log_record
 from nomemory.server.store.sqlite.inspection import inspect_log
@@ -108,7 +108,7 @@ def verify_backup(backup: Path) -> BackupManifest:
     log = backup / _LOG
     if not log.exists():
         raise BackupError(f"{log} is missing from the backup: use another backup")
-    if file_digest(log) != manifest.sha256:
+    if compute_file_digest(log) != manifest.sha256:
         raise BackupError(
             f"{log} is damaged or was replaced: its SHA-256 does not match {_MANIFEST}; use another backup"
         )
@@ -187,7 +187,13 @@ def _write_backup(directory: DataDirectory, part: Path) -> BackupManifest:
         raise BackupError(f"{directory.log_file} is not a message log (schema version 0); check the data directory")
     _check_copy(directory.log_file, part / _LOG)
     manifest = BackupManifest(
-        _FORMAT, SCHEMA_VERSION, log.identity.name, log.sequence, messages, file_digest(part / _LOG), time.time()
+        _FORMAT,
+        SCHEMA_VERSION,
+        log.identity.name,
+        log.sequence,
+        messages,
+        compute_file_digest(part / _LOG),
+        time.time(),
     )
     (part / _MANIFEST).write_bytes(orjson.dumps(asdict(manifest)))
     for path in part.iterdir():

@@ -13,10 +13,10 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from nomemory.server import wire
-from nomemory.server.faults import Reason, Violation, field_fault
+from nomemory.server.faults import Reason, Violation, build_field_fault
 from nomemory.server.message import Message
-from nomemory.server.message_ids import IdAllocator, message_id_of
-from nomemory.server.metadata_hashes import entry_hash_bytes, retraction_key
+from nomemory.server.message_ids import IdAllocator, encode_message_id
+from nomemory.server.metadata_hashes import build_retraction_key, compute_entry_hash_bytes
 from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.checksums import compute_checksum
 from nomemory.server.store.results import DeletionReceipt, OnConflict, WriteOutcome, WriteReceipt
@@ -128,7 +128,7 @@ class CommitPlan:
         for index, (user_id, message_id) in enumerate(keys):
             request = self._known_requests.get((user_id, digest))
             if request is not None and not message_id:
-                assigned.add((user_id, message_id_of(request.first_id + index)))
+                assigned.add((user_id, encode_message_id(request.first_id + index)))
         return assigned
 
     def get_latest_sequence(self, user_id: str) -> int:
@@ -233,14 +233,14 @@ class CommitPlan:
         }
         if any(request.size != len(messages) for request in requests.values()):
             violation = Violation("request_id", "was already used for a batch of another size; use a new request_id")
-            raise field_fault(Reason.ERROR_REASON_MESSAGE_CONFLICT, violation)
+            raise build_field_fault(Reason.ERROR_REASON_MESSAGE_CONFLICT, violation)
         new = sorted(users - requests.keys())
         if new:
             requests |= dict.fromkeys(new, StoredRequest(self._reserve_ids(new, len(messages)), len(messages)))
         with_ids = [
             message
             if message.message_id
-            else message._replace(message_id=message_id_of(requests[message.user_id].first_id + index))
+            else message._replace(message_id=encode_message_id(requests[message.user_id].first_id + index))
             for index, message in enumerate(messages)
         ]
         return with_ids, {(user, digest): requests[user] for user in new if request_id}
@@ -259,7 +259,7 @@ class CommitPlan:
         conflicts = [index for index, outcome in enumerate(batch.outcomes) if outcome is WriteOutcome.CONFLICT]
         if conflicts and on_conflict is OnConflict.REFUSE:
             violations = [Violation(f"messages[{index}].message_id", CONFLICT) for index in conflicts]
-            raise field_fault(Reason.ERROR_REASON_MESSAGE_CONFLICT, *violations)
+            raise build_field_fault(Reason.ERROR_REASON_MESSAGE_CONFLICT, *violations)
         return batch
 
     def _plan_message(self, batch: _Batch, message: Message, on_conflict: OnConflict) -> WriteOutcome:
@@ -285,14 +285,14 @@ class CommitPlan:
     def _store_batch(self, batch: _Batch) -> None:
         self._remove_versions(batch.removes)
         for key, (message, encoded) in batch.stores.items():
-            self._planned_writes[key] = _PlannedWrite(message, encoded, self._next_sequence())
+            self._planned_writes[key] = _PlannedWrite(message, encoded, self._allocate_sequence())
             self._existing[key] = MessageVersion(message.ts_us, self.sequence, encoded, message.embedding)
         for user_id, message_id in batch.stores:
             self._add_to_count(user_id, int((user_id, message_id) not in batch.removes))
 
     def _remove_versions(self, versions: Mapping[Key, MessageVersion]) -> None:
         for key, version in versions.items():
-            self._removals.append((self._next_sequence(), *key, version.sequence))
+            self._removals.append((self._allocate_sequence(), *key, version.sequence))
             if self._planned_writes.pop(key, None) is None:
                 self.dropped[key] = version
 
@@ -301,7 +301,7 @@ class CommitPlan:
         self._counts[user_id] += messages
         self._counted_at[user_id] = self._sequences[self._bucket(user_id)] = self.sequence
 
-    def _next_sequence(self) -> int:
+    def _allocate_sequence(self) -> int:
         self.sequence = next(self._numbers)
         return self.sequence
 
@@ -313,7 +313,9 @@ def _keep_stored_time(message: Message, ts_us: int) -> Message:
 
 def build_metadata_rows(message: Message) -> Iterator[Row]:
     """Yield the rows of `metadata_entries` for the metadata and retractions of a message."""
-    for mark in chain(map(entry_hash_bytes, message.metadata.items()), map(retraction_key, message.retracts)):
+    for mark in chain(
+        map(compute_entry_hash_bytes, message.metadata.items()), map(build_retraction_key, message.retracts)
+    ):
         yield message.user_id, mark, message.ts_us, message.message_id
 
 

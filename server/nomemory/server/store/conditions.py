@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from nomemory.server.message_filter import Filter
-from nomemory.server.metadata_hashes import entry_hash_bytes
+from nomemory.server.metadata_hashes import compute_entry_hash_bytes
 from nomemory.server.store.results import MessagePosition
 from nomemory.server.store.retention import NEVER_US, RetentionPolicy
 
@@ -68,7 +68,7 @@ class SqlDialect:
 
     def build_metadata_clauses(self, message_filter: Filter) -> list[Clause]:
         """Return the conditions of a filter on metadata."""
-        return [self.build_metadata_clause(entry_hash_bytes(entry)) for entry in message_filter.metadata]
+        return [self.build_metadata_clause(compute_entry_hash_bytes(entry)) for entry in message_filter.metadata]
 
     def build_match_clauses(self, user_id: str, message_filter: Filter) -> list[Clause]:
         """Return the conditions that select the messages of a user which match a filter."""

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.startup_errors import StartupError
-from nomemory.server.search.lexical.tantivy.schema import lexical_checkpoint
-from nomemory.server.search.semantic.collection_state import vector_checkpoint
+from nomemory.server.search.lexical.tantivy.schema import read_lexical_checkpoint
+from nomemory.server.search.semantic.collection_state import read_vector_checkpoint
 from nomemory.server.store.log_record import read_log_record, write_log_record
 from nomemory.server.store.position import Checkpoint, LogPosition
 
@@ -94,11 +94,11 @@ def describe_current_loss(directory: DataDirectory, position: Callable[[], LogPo
 
 
 def _read_followers(directory: DataDirectory, log: LogPosition | None) -> Iterator[LogFollower]:
-    lexical = lexical_checkpoint(directory.lexical_index, log.identity if log else None)
+    lexical = read_lexical_checkpoint(directory.lexical_index, log.identity if log else None)
     if lexical is not None:
         yield LogFollower("the lexical index", lexical)
     for backlog in sorted(directory.vector_collections.glob("*/vectors.db")):
-        vector = vector_checkpoint(backlog)
+        vector = read_vector_checkpoint(backlog)
         if vector is not None:
             yield LogFollower("the vector index", vector)
 

@@ -59,7 +59,7 @@ class ErasableIndexes:
         """Erase deleted messages from the lexical index, the backlogs and the unused vector collections."""
         await self.lexical.erase_deleted()
         for indexed in self.spaces.list_spaces():
-            await indexed.indexer.wipe_backlog()
+            await indexed.indexer.erase_backlog()
         await self.cleanup.delete_unused_collections()
 
     async def erase_vectors(self) -> str:
@@ -128,7 +128,7 @@ class ErasureTask:
         self._faults.clear(ERASURE)
         await self._indexes.erase_deleted()
         await _run_throttled(partial(self._log.forget_removals, until, self._settings.erasure.batch_size))
-        await self._clean_log()
+        await self._erase_from_log()
         self._waiting_since = next_due
         _log.info("removed messages were erased", until=until.latest, took_s=round(time.monotonic() - began_at, 3))
         return True
@@ -141,12 +141,12 @@ class ErasureTask:
             if are_vectors_due:
                 await self._indexes.erase_vectors()
             await self._indexes.erase_deleted()
-            await self._clean_log()
+            await self._erase_from_log()
             self._other_files_due_at = now + self._settings.erasure.within_s / 2
 
-    async def _clean_log(self) -> None:
+    async def _erase_from_log(self) -> None:
         await _run_throttled(partial(self._log.release_free_pages, self._settings.erasure.max_pages))
-        await self._wipe_log()
+        await self._overwrite_unused_bytes()
 
     async def _wait_for_indexes(self, until: FeedPosition) -> str:
         """Wait until all indexes have applied the removals, for at most a quarter of `NOMEMORY_ERASE_WITHIN_S`.
@@ -158,7 +158,7 @@ class ErasureTask:
             await asyncio.sleep(self._poll_s)
         return lagging
 
-    async def _wipe_log(self) -> None:
+    async def _overwrite_unused_bytes(self) -> None:
         page: int | None = 0
         while page is not None:
             began_at = time.monotonic()

@@ -95,7 +95,7 @@ class RegisterKey:
     @property
     def fingerprint(self) -> str:
         """A public identifier of the key, and thereby of the message log."""
-        return self._digest(b"log").hex()[:16]
+        return self._compute_digest(b"log").hex()[:16]
 
     @property
     def hmac_pads(self) -> tuple[bytes, bytes]:
@@ -103,15 +103,15 @@ class RegisterKey:
         block = self.key.ljust(_BLOCK_BYTES, b"\0")
         return bytes(byte ^ _INNER_PAD for byte in block), bytes(byte ^ _OUTER_PAD for byte in block)
 
-    def digest_user(self, user_id: str) -> bytes:
+    def compute_user_digest(self, user_id: str) -> bytes:
         """Return the digest that identifies a user in the register."""
-        return self._digest(b"\0".join((b"user", user_id.encode())))
+        return self._compute_digest(b"\0".join((b"user", user_id.encode())))
 
-    def digest_message(self, user_id: str, message_id: str) -> bytes:
+    def compute_message_digest(self, user_id: str, message_id: str) -> bytes:
         """Return the digest that identifies a message in the register."""
-        return self._digest(b"\0".join((b"message", user_id.encode(), message_id.encode())))
+        return self._compute_digest(b"\0".join((b"message", user_id.encode(), message_id.encode())))
 
-    def _digest(self, data: bytes) -> bytes:
+    def _compute_digest(self, data: bytes) -> bytes:
         return hmac.digest(self.key, data, "sha256")
 
 

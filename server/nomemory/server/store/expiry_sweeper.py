@@ -22,13 +22,13 @@ class ExpiryResult:
     after: str | None
 
 
-class ExpiredMessageRemover(Protocol):
+class ExpiredMessageDeleter(Protocol):
     """Interface for removing expired messages from the message log.
 
     Reads hide expired messages until they are removed.
     """
 
-    async def remove_expired_messages(self, after: str, limit: int) -> ExpiryResult:
+    async def delete_expired_messages(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages in one commit.
 
         Messages that exceed the maximum age are looked up user by user, starting after the user `after`.
@@ -43,7 +43,7 @@ class ExpirySweeper:
         batch_max: maximum number of messages in one commit, so that writes do not wait long.
     """
 
-    def __init__(self, log: ExpiredMessageRemover, interval_s: float, batch_max: int) -> None:
+    def __init__(self, log: ExpiredMessageDeleter, interval_s: float, batch_max: int) -> None:
         self._log = log
         self._interval_s = interval_s
         self._batch_max = batch_max
@@ -66,7 +66,7 @@ class ExpirySweeper:
         after: str | None = ""
         while after is not None and not self._stopped.is_set():
             try:
-                after = (await self._log.remove_expired_messages(after, self._batch_max)).after
+                after = (await self._log.delete_expired_messages(after, self._batch_max)).after
             except Fault as fault:
                 if fault.reason != Reason.ERROR_REASON_OVERLOADED:
                     raise

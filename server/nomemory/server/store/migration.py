@@ -22,7 +22,7 @@ import asyncpg
 from nomemory.server import wire
 from nomemory.server.indexing.vector.backlog_migration import split_backlogs_into_buckets
 from nomemory.server.runtime.data_directory import DataDirectory
-from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.search.lexical.postgres.token_columns import build_token_columns
 from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.checksums import compute_checksum
 from nomemory.server.store.erasure_register import EpochStart, ErasureEntry
@@ -195,7 +195,7 @@ class _Migration:
                 if table is not MESSAGES:
                     yield (compute_bucket(row[user_column]), *row)
                 elif _is_intact(row):
-                    yield (compute_bucket(row[user_column]), *row, *token_columns(wire.decode(row[wire_column])))
+                    yield (compute_bucket(row[user_column]), *row, *build_token_columns(wire.decode(row[wire_column])))
                     if not digest.rows % _PAGE_ROWS:
                         report_copied(digest.rows)
                 else:

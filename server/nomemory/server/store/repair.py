@@ -9,7 +9,7 @@ from pathlib import Path
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.search.lexical.protocol import IndexUnusableError
 from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_log
-from nomemory.server.search.lexical.tantivy.schema import discard_index, lexical_checkpoint
+from nomemory.server.search.lexical.tantivy.schema import discard_index, read_lexical_checkpoint
 from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.inspection import check_counts, inspect_log, repair_counts
 from nomemory.server.store.sqlite.schema import open_writable_log, read_bucket_state, read_position, write_transaction
@@ -55,7 +55,7 @@ def delete_damaged_messages(directory: DataDirectory) -> int:
 
 
 def _is_consistent(directory: Path, log: sqlite3.Connection) -> bool:
-    checkpoint = lexical_checkpoint(directory, read_position(log).identity)
+    checkpoint = read_lexical_checkpoint(directory, read_position(log).identity)
     if checkpoint is None or not checkpoint.can_resume(read_position(log)):
         return False
     try:

@@ -11,7 +11,7 @@ NEVER_US: Final = 2**63 - 1
 """A time later than every valid timestamp."""
 
 
-def _now_us() -> int:
+def _get_now_us() -> int:
     return time.time_ns() // 1_000
 
 
@@ -25,7 +25,7 @@ class RetentionPolicy:
     """
 
     max_age_us: int | None = None
-    now_us: Callable[[], int] = _now_us
+    now_us: Callable[[], int] = _get_now_us
 
     @classmethod
     def from_days(cls, days: float) -> RetentionPolicy:

@@ -165,7 +165,7 @@ def group_jobs(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
 
 
 class QueuedLogWriter:
-    """Base class of message log writers, which queues each write as a job (`LogWriter`, `ExpiredMessageRemover`).
+    """Base class of message log writers, which queues each write as a job (`LogWriter`, `ExpiredMessageDeleter`).
 
     Args:
         queue_max: maximum number of queued jobs; further jobs are rejected with OVERLOADED.
@@ -213,10 +213,10 @@ class QueuedLogWriter:
             StatementJob[ErasureReceipt](work=lambda transaction: transaction.erase(user_id)), user_id
         )
 
-    async def remove_expired_messages(self, after: str, limit: int) -> ExpiryResult:
+    async def delete_expired_messages(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages."""
         return await self._submit_job(
-            StatementJob[ExpiryResult](work=lambda transaction: transaction.remove_expired_messages(after, limit)), ""
+            StatementJob[ExpiryResult](work=lambda transaction: transaction.delete_expired_messages(after, limit)), ""
         )
 
     async def _submit_job(self, job: WriteJob[Receipt], user_id: str, size: int = 0) -> Receipt:

@@ -17,7 +17,7 @@ from nomemory.recall.skills.steering.template import QueryTemplate, read_templat
 from nomemory.text.analysis import analyze_text
 from nomemory.text.question_analysis import QuestionAnalysis
 from nomemory.text.question_words import remove_question_words
-from nomemory.text.time_expressions import last_days_range
+from nomemory.text.time_expressions import build_last_days_range
 from nomemory.text.time_range import ANY_TIME, TimeRange
 
 LEXICON_FILE: Final = "references/lexicon.md"
@@ -73,7 +73,7 @@ class PlannerConfiguration:
         lookback = self.defaults.lookback
         if lookback is None or lookback == UNLIMITED_LOOKBACK:
             return ANY_TIME if lookback else None
-        longer_range = last_days_range(lookback.days + 1, now)
+        longer_range = build_last_days_range(lookback.days + 1, now)
         since = longer_range.since and now - min(lookback, now - longer_range.since)
         return TimeRange(since, now)
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from nomemory.server.faults import overload_fault
+from nomemory.server.faults import build_overload_fault
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 
 _TOTAL_MAX: Final = 1024
@@ -61,7 +61,7 @@ class ReadAdmission:
         self._refused = 0
         self._delayed = 0
 
-    def current_load(self) -> ReadLoad:
+    def get_current_load(self) -> ReadLoad:
         """Return the number of reads in flight.
 
         A waiting recall may count several times, once for each of its searches.
@@ -97,7 +97,7 @@ class ReadAdmission:
                 await asyncio.sleep(random.uniform(*_REJECTION_DELAY_S))  # noqa: S311 - no secret
             finally:
                 self._delayed -= 1
-        raise overload_fault(f"too many reads in flight: at most {exceeded_limit}; retry later")
+        raise build_overload_fault(f"too many reads in flight: at most {exceeded_limit}; retry later")
 
     def _find_exceeded_limit(self, user: Hashable, caller: Hashable) -> str:
         """Return a description of the limit that one more read would exceed; empty if there is none."""

@@ -16,8 +16,8 @@ from typing import Any, NoReturn, TypeAlias
 import grpc
 from google.protobuf.message import Message as ProtoMessage
 
-from nomemory.server.api.call import REQUEST_ID, IncomingCall, request_id_of
-from nomemory.server.api.grpc.status import grpc_status
+from nomemory.server.api.call import REQUEST_ID, IncomingCall, get_request_id
+from nomemory.server.api.grpc.status import build_grpc_status
 from nomemory.server.api.limits import Reserve
 from nomemory.server.api.parsing import RequestParser
 from nomemory.server.api.pipeline import Pipeline
@@ -70,7 +70,7 @@ class MethodAdapter:
         gRPC call with the status of the fault.
         """
         metadata = tuple(context.invocation_metadata() or ())
-        request_id, timeout_s = request_id_of(metadata), context.time_remaining()
+        request_id, timeout_s = get_request_id(metadata), context.time_remaining()
         try:
             yield IncomingCall(self._method.path, "grpc", metadata, request_id, context.auth_context, timeout_s)
         except Fault as fault:
@@ -99,7 +99,7 @@ async def abort_call(context: ServicerContext, fault: Fault, request_id: str) ->
     """
     fault.__traceback__ = None
     try:
-        await context.abort_with_status(grpc_status(fault, request_id))
+        await context.abort_with_status(build_grpc_status(fault, request_id))
     except grpc.aio.AbortError as error:
         if (task := asyncio.current_task()) is not None:
             task.add_done_callback(partial(_drop_traceback, error))

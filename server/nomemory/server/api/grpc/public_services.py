@@ -17,7 +17,7 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from grpc_reflection.v1alpha import reflection_pb2 as pb
 
-from nomemory.server.api.call import request_id_of
+from nomemory.server.api.call import get_request_id
 from nomemory.server.api.errors import to_fault
 from nomemory.server.api.grpc.adapter import RpcHandler, ServicerContext, abort_call
 from nomemory.server.api.health import HEALTH_SERVICE
@@ -111,4 +111,4 @@ async def _abort_on_fault(context: ServicerContext) -> AsyncIterator[None]:
     try:
         yield
     except (Fault, TimeoutError) as error:
-        await abort_call(context, to_fault(error, _log), request_id_of(tuple(context.invocation_metadata() or ())))
+        await abort_call(context, to_fault(error, _log), get_request_id(tuple(context.invocation_metadata() or ())))

@@ -11,9 +11,9 @@ from nomemory.server.api.grpc.interceptor import PipelineInterceptor
 from nomemory.server.api.grpc.public_services import add_public_services
 from nomemory.server.api.grpc.restarting_server import RestartingServer
 from nomemory.server.api.health import ServerHealth
-from nomemory.server.api.identity.tls import create_server_credentials, tls_files
+from nomemory.server.api.identity.tls import create_server_credentials, get_tls_files
 from nomemory.server.api.pipeline import Pipeline
-from nomemory.server.runtime.fd_limits import max_connections
+from nomemory.server.runtime.fd_limits import compute_max_connections
 from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError
 from nomemory.server.runtime.settings import Settings
 
@@ -50,8 +50,8 @@ class GrpcServer:
         self._interceptors = (*interceptors, PipelineInterceptor(pipeline))
         self._health = health
         self._reflected = pipeline.service_names if settings.server.reflection else None
-        self._tls = tls_files(settings)
-        self._options = _server_options(settings)
+        self._tls = get_tls_files(settings)
+        self._options = _build_server_options(settings)
         self._server = RestartingServer(self._listen)
 
     async def start(self, address: ListenAddress) -> ListenAddress:
@@ -87,14 +87,14 @@ class GrpcServer:
         return ListenAddress(address.host, port)
 
 
-def _server_options(settings: Settings) -> list[tuple[str, int]]:
+def _build_server_options(settings: Settings) -> list[tuple[str, int]]:
     connections = settings.connections
     return [
         # With SO_REUSEPORT, a second server on the same port would silently receive half of the connections.
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", settings.limits.max_request_bytes),
         ("grpc.max_send_message_length", -1),
-        ("grpc.max_allowed_incoming_connections", max_connections(connections.max_connections)),
+        ("grpc.max_allowed_incoming_connections", compute_max_connections(connections.max_connections)),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
         ("grpc.max_connection_idle_ms", int(connections.connection_idle_timeout_s * 1000)),
         ("grpc.max_connection_age_ms", int(_MAX_AGE_S * 1000)),

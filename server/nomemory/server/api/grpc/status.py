@@ -10,7 +10,7 @@ from nomemory.server.api.errors import encode_status
 from nomemory.server.faults import Fault
 
 
-def grpc_status(fault: Fault, request_id: str) -> grpc.Status:
+def build_grpc_status(fault: Fault, request_id: str) -> grpc.Status:
     """Return the gRPC status of a fault, with its details and the request id as trailing metadata."""
     status = rpc_status.to_status(encode_status(fault, request_id))
     with_id: grpc.Status = status._replace(trailing_metadata=(*status.trailing_metadata, (REQUEST_ID, request_id)))

@@ -17,16 +17,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nomemory.server.api.errors import to_fault
 from nomemory.server.api.health import ServerHealth
-from nomemory.server.api.http.call_endpoint import call_routes
-from nomemory.server.api.http.health_page import health_route
-from nomemory.server.api.http.http_rules import http_rule
+from nomemory.server.api.http.call_endpoint import build_call_routes
+from nomemory.server.api.http.health_page import build_health_route
+from nomemory.server.api.http.http_rules import get_http_rule
 from nomemory.server.api.http.metrics_page import MetricsPage
 from nomemory.server.api.http.openapi import build_openapi_document
-from nomemory.server.api.http.origin_check import origin_middleware
+from nomemory.server.api.http.origin_check import build_origin_middleware
 from nomemory.server.api.http.request_body import UnsupportedMediaTypeError
 from nomemory.server.api.http.request_id import RequestIdMiddleware
 from nomemory.server.api.http.request_rejecter import RequestRejecter
-from nomemory.server.api.http.static_pages import explorer_routes, inspector_routes, make_constant_route
+from nomemory.server.api.http.static_pages import build_explorer_routes, build_inspector_routes, make_constant_route
 from nomemory.server.api.parsing import MAX_READ_BYTES
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.faults import Fault, Reason
@@ -42,26 +42,26 @@ def build_api_application(
     pipeline: Pipeline, health: ServerHealth, settings: Settings, metrics: MetricsPage | None
 ) -> ASGIApp:
     """Return the application that serves the API, and the metrics unless `metrics` is None."""
-    methods = {http_rule(method.descriptor): method.served.required for method in pipeline.methods.values()}
-    routes: list[BaseRoute] = [health_route(health)]
+    methods = {get_http_rule(method.descriptor): method.served.required for method in pipeline.methods.values()}
+    routes: list[BaseRoute] = [build_health_route(health)]
     if metrics is not None:
         routes.append(metrics.route())
     if settings.server.reflection:
         document = orjson.dumps(build_openapi_document(methods))
-        routes += [make_constant_route("/openapi.json", document, "application/json"), *explorer_routes()]
+        routes += [make_constant_route("/openapi.json", document, "application/json"), *build_explorer_routes()]
     if settings.http.inspector:
-        routes += inspector_routes()
+        routes += build_inspector_routes()
     write_bytes = settings.limits.max_request_bytes
-    routes += call_routes(
+    routes += build_call_routes(
         {rule: write_bytes if required.is_write else MAX_READ_BYTES for rule, required in methods.items()}, pipeline
     )
     rejecter = RequestRejecter(pipeline.meters)
-    return build_application(routes, origin_middleware(settings, rejecter), rejecter)
+    return build_application(routes, build_origin_middleware(settings, rejecter), rejecter)
 
 
 def build_metrics_application(page: MetricsPage, settings: Settings, rejecter: RequestRejecter) -> ASGIApp:
     """Return the application of the separate metrics endpoint."""
-    return build_application([page.route()], origin_middleware(settings, rejecter), rejecter)
+    return build_application([page.route()], build_origin_middleware(settings, rejecter), rejecter)
 
 
 def build_application(

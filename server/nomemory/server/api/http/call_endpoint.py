@@ -20,7 +20,7 @@ from nomemory.server.api.call import IncomingCall
 from nomemory.server.api.errors import encode_status
 from nomemory.server.api.http.conversion_threads import ConversionThreads
 from nomemory.server.api.http.errors import build_error_reply, encode_error
-from nomemory.server.api.http.http_rules import HttpRule, grpc_path
+from nomemory.server.api.http.http_rules import HttpRule, get_grpc_path
 from nomemory.server.api.http.json_mapping import decode_message, encode_message, parse_json
 from nomemory.server.api.http.json_reply import JsonReply
 from nomemory.server.api.http.request_body import JSON, JSON_LINES, RequestBody
@@ -68,7 +68,7 @@ class CallExecutor(Protocol):
         """Execute a client-streaming call and return the encoded response."""
 
 
-def call_routes(size_limits: Mapping[HttpRule, int], executor: CallExecutor) -> list[Route]:
+def build_call_routes(size_limits: Mapping[HttpRule, int], executor: CallExecutor) -> list[Route]:
     """Return the routes of the API methods, which match percent-encoded paths.
 
     In a percent-encoded path, `%2F` is part of an id.
@@ -80,12 +80,14 @@ def call_routes(size_limits: Mapping[HttpRule, int], executor: CallExecutor) -> 
     threads = ConversionThreads()
     literal_first = sorted(size_limits, key=lambda rule: len(rule.path_fields))
     return [
-        Route(_starlette_path(rule), CallEndpoint(rule, executor, threads, size_limits[rule]), methods=[rule.verb])
+        Route(
+            _build_starlette_path(rule), CallEndpoint(rule, executor, threads, size_limits[rule]), methods=[rule.verb]
+        )
         for rule in literal_first
     ]
 
 
-def _starlette_path(rule: HttpRule) -> str:
+def _build_starlette_path(rule: HttpRule) -> str:
     """Return the path of an HTTP rule in Starlette's syntax, such as `/v1/users/{user_id:segment}/messages`."""
     return rule.template.replace("}", ":segment}")
 
@@ -115,8 +117,8 @@ class CallEndpoint:
         """
         body = RequestBody(Headers(scope=scope), receive, self._max_request_bytes)
         self._check_body(body)
-        incoming = build_incoming_call(scope, grpc_path(self._rule.method))
-        read = partial(self._decode_request, body, _path_values(scope), scope["query_string"])
+        incoming = build_incoming_call(scope, get_grpc_path(self._rule.method))
+        read = partial(self._decode_request, body, _decode_path_values(scope), scope["query_string"])
         if self._rule.method.server_streaming:
             accepts_lines = JSON_LINES in Headers(scope=scope).get("accept", "")
             stream = StreamReply(send, LINES if accepts_lines else EVENTS)
@@ -210,7 +212,7 @@ class CallEndpoint:
         return await self._threads.run(len(encoded), lambda: encode_message(self._reply_type.FromString(encoded)))
 
 
-def _path_values(scope: Scope) -> dict[str, str]:
+def _decode_path_values(scope: Scope) -> dict[str, str]:
     """Return the decoded values of the request fields in the path.
 
     Raises:

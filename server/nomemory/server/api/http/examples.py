@@ -22,17 +22,17 @@ def _load_examples() -> Mapping[str, Json]:
     return examples
 
 
-def example_request(method: MethodDescriptor) -> Json:
+def get_example_request(method: MethodDescriptor) -> Json:
     """Return the example request of a method as JSON; empty if the method has no example."""
     return _load_examples().get(method.name, {})
 
 
-def example_parameter(method: MethodDescriptor, json_path: str) -> Json:
+def get_example_parameter(method: MethodDescriptor, json_path: str) -> Json:
     """Return the OpenAPI `example` of a parameter, or an empty object if the example request does not contain it.
 
     `json_path` contains the JSON names of the nested fields, such as `filter.timeRange.since`.
     """
-    value: Any = example_request(method)
+    value: Any = get_example_request(method)
     for name in json_path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     return {} if value is None else {"example": value}

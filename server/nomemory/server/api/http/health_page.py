@@ -10,7 +10,7 @@ from nomemory.server.api.health import ServerHealth
 from nomemory.server.api.http.json_reply import JsonReply
 
 
-def health_route(health: ServerHealth) -> Route:
+def build_health_route(health: ServerHealth) -> Route:
     """Return the route of the health check, which responds with 200 while the server is serving, otherwise with 503."""
 
     async def report_health(_request: Request) -> Response:

@@ -32,19 +32,19 @@ class HttpRule:
     has_body: bool
 
 
-def grpc_path(method: MethodDescriptor) -> str:
+def get_grpc_path(method: MethodDescriptor) -> str:
     """Return the gRPC path of a method, such as `/nomemory.v1.QueryService/ListMessages`."""
     return f"/{method.containing_service.full_name}/{method.name}"
 
 
-def method_descriptors(grpc_paths: Iterable[str]) -> Iterator[MethodDescriptor]:
+def find_method_descriptors(grpc_paths: Iterable[str]) -> Iterator[MethodDescriptor]:
     """Yield the descriptors of the methods with the given gRPC paths."""
     for path in grpc_paths:
         service, _, name = path.removeprefix("/").partition("/")
         yield descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
 
 
-def http_rule(method: MethodDescriptor) -> HttpRule:
+def get_http_rule(method: MethodDescriptor) -> HttpRule:
     """Return the HTTP rule that the `.proto` file declares for a method.
 
     Raises:

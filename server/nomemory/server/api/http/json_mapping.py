@@ -17,14 +17,14 @@ from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.api.http.proto_fields import (
-    enums_and_objects_by_json_key,
-    fields_by_json_key,
+    get_message_type,
     is_json_object,
     is_map,
-    message_type,
-    short_enum_names,
+    map_enums_and_objects_by_json_key,
+    map_fields_by_json_key,
+    map_short_enum_names,
 )
-from nomemory.server.faults import Fault, Reason, Violation, invalid_argument_fault
+from nomemory.server.faults import Fault, Reason, Violation, build_invalid_argument_fault
 
 MAX_VALUES: Final = 100_000
 """Maximum number of values in a request, except those in arrays of numbers. A short value takes about 30 times its
@@ -63,12 +63,12 @@ def parse_json(raw: bytes) -> object:
     Raises:
         Fault: MALFORMED_REQUEST, the text is not valid JSON in UTF-8, or the document has too many values.
     """
-    _refuse_many_values(raw)
+    _reject_many_values(raw)
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         position = f"line {error.lineno} column {error.colno}"  # the error's text may quote the document
-        raise _malformed_json_fault(f"is not valid JSON in UTF-8, at {position}") from None
+        raise _build_malformed_json_fault(f"is not valid JSON in UTF-8, at {position}") from None
 
 
 def decode_message(document: object, message: Descriptor, violations: Sequence[Violation] = ()) -> ProtoMessage:
@@ -93,16 +93,16 @@ def decode_message(document: object, message: Descriptor, violations: Sequence[V
         excess = Violation("the request", f"has more than {_MAX_VIOLATIONS} violations; the others are not listed")
         all_violations = [excess, *all_violations[:_MAX_VIOLATIONS]]
     if all_violations:
-        raise invalid_argument_fault(all_violations)
+        raise build_invalid_argument_fault(all_violations)
     return decoded
 
 
-def printable_key(key: str) -> str:
+def to_printable_key(key: str) -> str:
     """Return a truncated, printable form of a JSON key that a client sent, for use in a violation."""
     return "".join(char if char.isprintable() else "?" for char in key[:_MAX_KEY_CHARS]) or '""'
 
 
-def _refuse_many_values(raw: bytes) -> None:
+def _reject_many_values(raw: bytes) -> None:
     if len(raw) <= MAX_VALUES:
         return
     values = sum(map(raw.count, (b",", b"[", b"{")))
@@ -110,20 +110,20 @@ def _refuse_many_values(raw: bytes) -> None:
         return
     numbers = sum(array[0].count(b",") for array in _NUMBER_ARRAY.finditer(raw))
     if values - numbers > MAX_VALUES:
-        raise _malformed_json_fault(f"exceeds the limit of {MAX_VALUES} values outside arrays of numbers")
+        raise _build_malformed_json_fault(f"exceeds the limit of {MAX_VALUES} values outside arrays of numbers")
     if numbers > MAX_ARRAY_NUMBERS:
-        raise _malformed_json_fault(f"exceeds the limit of {MAX_ARRAY_NUMBERS} numbers in arrays")
+        raise _build_malformed_json_fault(f"exceeds the limit of {MAX_ARRAY_NUMBERS} numbers in arrays")
 
 
-def _malformed_json_fault(problem: str) -> Fault:
+def _build_malformed_json_fault(problem: str) -> Fault:
     return Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, f"the request {problem}")
 
 
 def _expand_enum_names(document: dict[str, object], message: Descriptor) -> None:
-    for key, field in enums_and_objects_by_json_key(message).items():
+    for key, field in map_enums_and_objects_by_json_key(message).items():
         value = document.get(key)
         if isinstance(value, str) and field.enum_type is not None:
-            document[key] = short_enum_names(field.enum_type).get(value, value)
+            document[key] = map_short_enum_names(field.enum_type).get(value, value)
         elif isinstance(value, dict) and field.message_type is not None:
             _expand_enum_names(value, field.message_type)
         elif isinstance(value, list) and field.message_type is not None:
@@ -137,11 +137,11 @@ def _find_violations(document: object, message: Descriptor, path: str) -> Iterat
     if not isinstance(document, dict):
         yield Violation(path or "the request", "must be an object")
         return
-    prefix, fields, oneofs = f"{path}." if path else "", fields_by_json_key(message), set()
+    prefix, fields, oneofs = f"{path}." if path else "", map_fields_by_json_key(message), set()
     for key, value in document.items():
         field = fields.get(key)
         if field is None:
-            yield Violation(prefix + printable_key(key), f"unknown field of {message.name}")
+            yield Violation(prefix + to_printable_key(key), f"unknown field of {message.name}")
         elif value is not None:
             yield from _find_field_violations(value, field, prefix + field.name)
             oneof = field.containing_oneof
@@ -153,10 +153,10 @@ def _find_violations(document: object, message: Descriptor, path: str) -> Iterat
 
 def _find_field_violations(value: object, field: FieldDescriptor, path: str) -> Iterator[Violation]:
     if is_json_object(field) and not field.is_repeated:
-        yield from _find_violations(value, message_type(field), path)
+        yield from _find_violations(value, get_message_type(field), path)
     elif is_json_object(field) and isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _find_violations(item, message_type(field), f"{path}[{index}]")
+            yield from _find_violations(item, get_message_type(field), f"{path}[{index}]")
     elif not _has_json_type(value, field):
         yield Violation(path, _describe_field(field))
 
@@ -182,7 +182,7 @@ def _describe_field(field: FieldDescriptor) -> str:
 
 def _describe_value(field: FieldDescriptor) -> str:
     if field.enum_type is not None:
-        names = short_enum_names(field.enum_type).items()
+        names = map_short_enum_names(field.enum_type).items()
         return f"must be one of {', '.join(f'{short} ({name})' for short, name in names)}"
     if field.message_type is not None:
         return _EXPECTED_MESSAGE[field.message_type.full_name]

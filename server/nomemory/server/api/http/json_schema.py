@@ -10,7 +10,13 @@ from typing import Any, Final
 import orjson
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
-from nomemory.server.api.http.proto_fields import is_json_object, is_map, map_value, message_type, short_enum_names
+from nomemory.server.api.http.proto_fields import (
+    get_map_value_field,
+    get_message_type,
+    is_json_object,
+    is_map,
+    map_short_enum_names,
+)
 
 Json = dict[str, Any]
 _REQUEST_ENUMS: Final = frozenset({"Role", "ListOrder"})
@@ -24,7 +30,7 @@ def _load_comments() -> Mapping[str, str]:
     return comments
 
 
-def description_schema(full_name: str) -> Json:
+def build_description_schema(full_name: str) -> Json:
     """Return a schema that has the comment of a protobuf declaration as its description; empty without a comment."""
     comment = _load_comments().get(full_name)
     return {"description": comment} if comment else {}
@@ -55,47 +61,49 @@ class SchemaCollector:
     def __init__(self) -> None:
         self.by_name: dict[str, Json] = {}
 
-    def message_schema(self, message: Descriptor) -> Json:
+    def add_message_schema(self, message: Descriptor) -> Json:
         """Add the schema of a message to the document, and return a `$ref` to the schema."""
         if message.name not in self.by_name:
             self.by_name[message.name] = {}  # message types may be recursive
-            self.by_name[message.name].update(self._object_schema(message))
+            self.by_name[message.name].update(self._build_object_schema(message))
         return {"$ref": f"#/components/schemas/{message.name}"}
 
-    def field_schema(self, field: FieldDescriptor, *, is_described: bool = True) -> Json:
+    def build_field_schema(self, field: FieldDescriptor, *, is_described: bool = True) -> Json:
         """Return the schema of a message field, with the comment of the field if `is_described` is true."""
-        comment = description_schema(field.full_name) if is_described else {}
+        comment = build_description_schema(field.full_name) if is_described else {}
         if is_map(field):
-            values = self.field_schema(map_value(field), is_described=False)
+            values = self.build_field_schema(get_map_value_field(field), is_described=False)
             return {"type": "object", "additionalProperties": values, **comment}
-        value = self._value_schema(field)
+        value = self._build_value_schema(field)
         return {**({"type": "array", "items": value} if field.is_repeated else value), **comment}
 
-    def _object_schema(self, message: Descriptor) -> Json:
-        fields = {field.json_name: self.field_schema(field) for field in message.fields}
+    def _build_object_schema(self, message: Descriptor) -> Json:
+        fields = {field.json_name: self.build_field_schema(field) for field in message.fields}
         return {
             "type": "object",
-            **description_schema(message.full_name),
+            **build_description_schema(message.full_name),
             "properties": fields,
             "additionalProperties": False,
         }
 
-    def _value_schema(self, field: FieldDescriptor) -> Json:
+    def _build_value_schema(self, field: FieldDescriptor) -> Json:
         if field.enum_type is not None:
-            return self._enum_schema(field.enum_type)
+            return self._build_enum_schema(field.enum_type)
         if is_json_object(field):
-            return self.message_schema(message_type(field))
+            return self.add_message_schema(get_message_type(field))
         if field.message_type is not None:
             return dict(_WELL_KNOWN_TYPES[field.message_type.full_name])
         return dict(_SCALARS[field.type])
 
-    def _enum_schema(self, enum: EnumDescriptor) -> Json:
+    def _build_enum_schema(self, enum: EnumDescriptor) -> Json:
         if enum.name not in self.by_name:
             comments = [_load_comments().get(f"{enum.full_name}.{value.name}", value.name) for value in enum.values]
-            short_names = short_enum_names(enum) if enum.name in _REQUEST_ENUMS else ()
+            short_names = map_short_enum_names(enum) if enum.name in _REQUEST_ENUMS else ()
             self.by_name[enum.name] = {
                 "type": "string",
                 "enum": [*(value.name for value in enum.values), *short_names],
-                "description": " ".join([description_schema(enum.full_name).get("description", ""), *comments]).strip(),
+                "description": " ".join(
+                    [build_description_schema(enum.full_name).get("description", ""), *comments]
+                ).strip(),
             }
         return {"$ref": f"#/components/schemas/{enum.name}"}

@@ -8,10 +8,10 @@ from typing import Final
 from google.protobuf.descriptor import FieldDescriptor
 
 from nomemory.server import __version__
-from nomemory.server.api.http.examples import RECALL_USER, example_parameter, example_request
+from nomemory.server.api.http.examples import RECALL_USER, get_example_parameter, get_example_request
 from nomemory.server.api.http.http_rules import HttpRule
-from nomemory.server.api.http.json_schema import Json, SchemaCollector, description_schema
-from nomemory.server.api.http.proto_fields import is_json_object, is_map, message_type
+from nomemory.server.api.http.json_schema import Json, SchemaCollector, build_description_schema
+from nomemory.server.api.http.proto_fields import get_message_type, is_json_object, is_map
 from nomemory.server.api.identity.access import RequiredScopes
 
 _JSON: Final = "application/json"
@@ -72,7 +72,7 @@ def build_openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": name, **description_schema(service.full_name)} for name, service in services.items()],
+        "tags": [{"name": name, **build_description_schema(service.full_name)} for name, service in services.items()],
         "paths": paths,
         "components": {
             "schemas": {**schemas.by_name, "Error": _ERROR},
@@ -81,7 +81,7 @@ def build_openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
             "responses": {
                 "Error": {
                     "description": "An error.",
-                    "content": _json_content(_build_reference("schemas", "Error"), _JSON),
+                    "content": _build_json_content(_build_reference("schemas", "Error"), _JSON),
                 }
             },
         },
@@ -95,27 +95,27 @@ def _build_operation(rule: HttpRule, required: RequiredScopes, schemas: SchemaCo
     operation: Json = {
         "operationId": f"{method.containing_service.name}_{method.name}",
         "tags": [method.containing_service.name],
-        **description_schema(method.full_name),
-        "parameters": [*_path_parameters(rule, schemas), *_header_parameters(required)],
+        **build_description_schema(method.full_name),
+        "parameters": [*_build_path_parameters(rule, schemas), *_build_header_parameters(required)],
         "responses": {
             "200": {
                 "description": "The response.",
-                "content": _json_content(schemas.message_schema(method.output_type), *answers),
+                "content": _build_json_content(schemas.add_message_schema(method.output_type), *answers),
             },
             "default": _build_reference("responses", "Error"),
         },
     }
     if rule.has_body:
         bodies = (_LINES, _JSON) if method.client_streaming else (_JSON,)
-        content = _json_content(schemas.message_schema(method.input_type), *bodies)
-        content[_JSON]["example"] = example_request(method)
+        content = _build_json_content(schemas.add_message_schema(method.input_type), *bodies)
+        content[_JSON]["example"] = get_example_request(method)
         operation["requestBody"] = {"required": True, "content": content}
     else:
-        operation["parameters"] += _query_parameters(rule, schemas)
+        operation["parameters"] += _build_query_parameters(rule, schemas)
     return operation
 
 
-def _json_content(schema: Json, *media_types: str) -> Json:
+def _build_json_content(schema: Json, *media_types: str) -> Json:
     return {media_type: {"schema": schema} for media_type in media_types}
 
 
@@ -123,36 +123,41 @@ def _build_reference(kind: str, name: str) -> Json:
     return {"$ref": f"#/components/{kind}/{name}"}
 
 
-def _header_parameters(required: RequiredScopes) -> Iterator[Json]:
+def _build_header_parameters(required: RequiredScopes) -> Iterator[Json]:
     for name in _HEADERS:
         if name != "x-user-id" or required.binds_user:
             yield _build_reference("parameters", name)
 
 
-def _path_parameters(rule: HttpRule, schemas: SchemaCollector) -> Iterator[Json]:
+def _build_path_parameters(rule: HttpRule, schemas: SchemaCollector) -> Iterator[Json]:
     for name in rule.path_fields:
         field = rule.method.input_type.fields_by_name[name]
-        example = example_parameter(rule.method, field.json_name)
+        example = get_example_parameter(rule.method, field.json_name)
         yield {"name": name, "in": "path", "required": True, **_build_parameter(field, schemas), **example}
 
 
-def _query_parameters(rule: HttpRule, schemas: SchemaCollector) -> Iterator[Json]:
+def _build_query_parameters(rule: HttpRule, schemas: SchemaCollector) -> Iterator[Json]:
     in_path = set(rule.path_fields)
-    for name, field in _leaf_fields(field for field in rule.method.input_type.fields if field.name not in in_path):
+    for name, field in _iterate_leaf_fields(
+        field for field in rule.method.input_type.fields if field.name not in in_path
+    ):
         shape = {"style": "deepObject", "explode": True} if is_map(field) else {}
-        example = example_parameter(rule.method, name)
+        example = get_example_parameter(rule.method, name)
         yield {"name": name, "in": "query", **shape, **_build_parameter(field, schemas), **example}
 
 
-def _leaf_fields(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator[tuple[str, FieldDescriptor]]:
+def _iterate_leaf_fields(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator[tuple[str, FieldDescriptor]]:
     """Yield the parameter name and the field descriptor of each query parameter."""
     for field in fields:
         name = f"{outer}{field.json_name}"
         if is_map(field) or not is_json_object(field):
             yield name, field
         elif not field.is_repeated:
-            yield from _leaf_fields(message_type(field).fields, f"{name}.")
+            yield from _iterate_leaf_fields(get_message_type(field).fields, f"{name}.")
 
 
 def _build_parameter(field: FieldDescriptor, schemas: SchemaCollector) -> Json:
-    return {**description_schema(field.full_name), "schema": schemas.field_schema(field, is_described=False)}
+    return {
+        **build_description_schema(field.full_name),
+        "schema": schemas.build_field_schema(field, is_described=False),
+    }

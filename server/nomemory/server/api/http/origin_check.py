@@ -59,7 +59,7 @@ class OriginCheck:
         return ""
 
 
-def origin_middleware(settings: Settings, rejecter: RequestRejecter) -> list[Middleware]:
+def build_origin_middleware(settings: Settings, rejecter: RequestRejecter) -> list[Middleware]:
     """Return the origin check, followed by the CORS middleware if the settings allow origins."""
     origins = frozenset(settings.http.cors_origins.split())
     cors = Middleware(

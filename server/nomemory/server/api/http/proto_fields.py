@@ -13,15 +13,15 @@ _WELL_KNOWN: Final = "google.protobuf."
 
 
 @cache
-def fields_by_json_key(message: Descriptor) -> Mapping[str, FieldDescriptor]:
+def map_fields_by_json_key(message: Descriptor) -> Mapping[str, FieldDescriptor]:
     """Return the fields of a message by JSON key, such as `pageSize` and `page_size` for the same field."""
     return {key: field for field in message.fields for key in (field.json_name, field.name)}
 
 
 @cache
-def enums_and_objects_by_json_key(message: Descriptor) -> Mapping[str, FieldDescriptor]:
+def map_enums_and_objects_by_json_key(message: Descriptor) -> Mapping[str, FieldDescriptor]:
     """Return the enum fields and the nested messages of a message by JSON key."""
-    fields = fields_by_json_key(message).items()
+    fields = map_fields_by_json_key(message).items()
     return {key: field for key, field in fields if field.enum_type is not None or is_json_object(field)}
 
 
@@ -30,12 +30,12 @@ def is_map(field: FieldDescriptor) -> bool:
     return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 
-def map_value(field: FieldDescriptor) -> FieldDescriptor:
+def get_map_value_field(field: FieldDescriptor) -> FieldDescriptor:
     """Return the field descriptor of a map's values."""
-    return message_type(field).fields_by_name["value"]
+    return get_message_type(field).fields_by_name["value"]
 
 
-def message_type(field: FieldDescriptor) -> Descriptor:
+def get_message_type(field: FieldDescriptor) -> Descriptor:
     """Return the descriptor of a field's message type.
 
     Raises:
@@ -53,7 +53,7 @@ def is_json_object(field: FieldDescriptor) -> bool:
 
 
 @cache
-def short_enum_names(enum: EnumDescriptor) -> Mapping[str, str]:
+def map_short_enum_names(enum: EnumDescriptor) -> Mapping[str, str]:
     """Return the full names of an enum's values by short name, such as `ROLE_USER` by `user`, without UNSPECIFIED."""
     prefix = enum.values[0].name.removesuffix("UNSPECIFIED")
     return {value.name.removeprefix(prefix).lower(): value.name for value in enum.values[1:]}

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from nomemory.server.api.http.json_mapping import printable_key
-from nomemory.server.api.http.proto_fields import fields_by_json_key, is_json_object, is_map, message_type
+from nomemory.server.api.http.json_mapping import to_printable_key
+from nomemory.server.api.http.proto_fields import get_message_type, is_json_object, is_map, map_fields_by_json_key
 from nomemory.server.faults import Fault, Reason, Violation
 
 _NAME: Final = re.compile(r"(?P<path>[A-Za-z][A-Za-z0-9_.]{0,200})(?:\[(?P<map_key>[^\[\]]{0,1024})\])?")
@@ -25,7 +25,7 @@ class _UnknownParameterError(Exception):
     """The name of a query parameter is not the name of a request field."""
 
 
-def query_parameters(query: bytes) -> list[tuple[str, str]]:
+def parse_query_parameters(query: bytes) -> list[tuple[str, str]]:
     """Parse a query string into pairs of name and value.
 
     Raises:
@@ -37,7 +37,7 @@ def query_parameters(query: bytes) -> list[tuple[str, str]]:
         raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the query string is not UTF-8") from None
 
 
-def query_document(
+def build_query_document(
     parameters: Sequence[tuple[str, str]], message: Descriptor
 ) -> tuple[dict[str, Any], list[Violation]]:
     """Convert query parameters to a JSON document and violations.
@@ -50,7 +50,7 @@ def query_document(
         try:
             _set_field(document, message, name, text)
         except _UnknownParameterError as error:
-            violations.append(Violation(printable_key(name), str(error)))
+            violations.append(Violation(to_printable_key(name), str(error)))
     return document, violations
 
 
@@ -61,11 +61,11 @@ def _set_field(document: dict[str, Any], message: Descriptor, name: str, text: s
     *outer, last = parsed["path"].split(".")
     target, inner = document, message
     for key in outer:
-        field = fields_by_json_key(inner).get(key)
+        field = map_fields_by_json_key(inner).get(key)
         if field is None or field.is_repeated or not is_json_object(field):
             raise _UnknownParameterError(f"unknown field of {message.name}")
-        target, inner = target.setdefault(field.name, {}), message_type(field)
-    field = fields_by_json_key(inner).get(last)
+        target, inner = target.setdefault(field.name, {}), get_message_type(field)
+    field = map_fields_by_json_key(inner).get(last)
     if field is None:
         raise _UnknownParameterError(f"unknown field of {message.name}")
     _put_value(target, field, parsed["map_key"], text)

@@ -72,12 +72,12 @@ class RequestBody:
             Fault: REQUEST_TOO_LARGE, the body is longer than `max_bytes`; OVERLOADED, the request memory limit is
                 reached.
         """
-        self._refuse_large(self._declared_bytes)
+        self._reject_large(self._declared_bytes)
         body = bytearray()
         async for chunk in self._receive_chunks():
             reserve(len(chunk))
             body += chunk
-            self._refuse_large(len(body))
+            self._reject_large(len(body))
         return bytes(body)
 
     async def read_lines(self) -> AsyncIterator[bytes]:
@@ -94,10 +94,10 @@ class RequestBody:
                 complete[0] = bytes(pending + complete[0])
                 pending.clear()
             for line in filter(None, map(bytes.strip, complete)):
-                self._refuse_large(len(line))
+                self._reject_large(len(line))
                 yield line
             pending += rest
-            self._refuse_large(len(pending))
+            self._reject_large(len(pending))
         if last := pending.strip():
             yield bytes(last)
 
@@ -129,6 +129,6 @@ class RequestBody:
                 self._is_read.set()
             yield message.get("body", b"")
 
-    def _refuse_large(self, size: int) -> None:
+    def _reject_large(self, size: int) -> None:
         if size > self._max_bytes:
             raise Fault(Reason.ERROR_REASON_REQUEST_TOO_LARGE, f"the request is larger than {self._max_bytes} bytes")

@@ -12,8 +12,8 @@ from typing import Any
 from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.api.http.http_rules import HttpRule
-from nomemory.server.api.http.json_mapping import decode_message, parse_json, printable_key
-from nomemory.server.api.http.query_string import query_document, query_parameters
+from nomemory.server.api.http.json_mapping import decode_message, parse_json, to_printable_key
+from nomemory.server.api.http.query_string import build_query_document, parse_query_parameters
 from nomemory.server.faults import Violation
 
 
@@ -24,12 +24,12 @@ def decode_request(rule: HttpRule, path_values: Mapping[str, str], query: bytes,
         Fault: INVALID_FIELD, with all violations; MALFORMED_REQUEST, the body is not valid JSON in UTF-8.
     """
     message = rule.method.input_type
-    parameters = query_parameters(query)
+    parameters = parse_query_parameters(query)
     if rule.has_body:
         document = parse_json(body) if body else {}
-        violations = [Violation(printable_key(name), "must be in the body") for name, _ in parameters]
+        violations = [Violation(to_printable_key(name), "must be in the body") for name, _ in parameters]
     else:
-        document, violations = query_document(parameters, message)
+        document, violations = build_query_document(parameters, message)
     if isinstance(document, dict):
         for name, value in path_values.items():
             violations += _put_path_value(document, name, message.fields_by_name[name].json_name, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nomemory.server.api.call import REQUEST_ID, request_id_of
+from nomemory.server.api.call import REQUEST_ID, get_request_id
 
 
 class RequestIdMiddleware:
@@ -16,7 +16,7 @@ class RequestIdMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process a request."""
-        request_id = request_id_of([(REQUEST_ID, Headers(scope=scope).get(REQUEST_ID, ""))])
+        request_id = get_request_id([(REQUEST_ID, Headers(scope=scope).get(REQUEST_ID, ""))])
         scope["state"][REQUEST_ID] = request_id
 
         async def send_with_id(message: Message) -> None:
@@ -27,7 +27,7 @@ class RequestIdMiddleware:
         await self._app(scope, receive, send_with_id)
 
 
-def scope_request_id(scope: Scope) -> str:
+def get_scope_request_id(scope: Scope) -> str:
     """Return the request id that the middleware stored in an ASGI scope."""
     request_id: str = scope["state"][REQUEST_ID]
     return request_id

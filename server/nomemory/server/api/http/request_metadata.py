@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.types import Scope
 
 from nomemory.server.api.call import REQUEST_ID, IncomingCall
-from nomemory.server.api.http.request_id import scope_request_id
+from nomemory.server.api.http.request_id import get_scope_request_id
 from nomemory.server.api.identity.caller import Metadata
 from nomemory.server.faults import Fault, Reason
 
@@ -29,14 +29,14 @@ def build_incoming_call(scope: Scope, grpc_path: str) -> IncomingCall:
     Raises:
         Fault: MALFORMED_REQUEST, the timeout or a value of the metadata is malformed.
     """
-    metadata, request_id = read_metadata(scope), scope_request_id(scope)
+    metadata, request_id = read_metadata(scope), get_scope_request_id(scope)
     return IncomingCall(
         grpc_path,
         TRANSPORT,
         (*metadata, (REQUEST_ID, request_id)),
         request_id,
         lambda: read_auth_context(scope),
-        _timeout_s(metadata),
+        _parse_timeout_s(metadata),
     )
 
 
@@ -61,11 +61,11 @@ def read_auth_context(scope: Scope) -> Mapping[str, Iterable[bytes]]:
     return {"x509_pem_cert": [ssl.DER_cert_to_PEM_cert(certificate).encode()]} if certificate else {}
 
 
-def _timeout_s(metadata: Metadata) -> float | None:
+def _parse_timeout_s(metadata: Metadata) -> float | None:
     for name, value in metadata:
         if name == _TIMEOUT:
             if not isinstance(value, str) or not _TIMEOUT_PATTERN.fullmatch(value):
-                raise _malformed_metadata_fault(
+                raise _build_malformed_metadata_fault(
                     f"{_TIMEOUT} must be an integer number of milliseconds, at most 10 digits"
                 )
             return int(value) / 1000
@@ -76,15 +76,15 @@ def _decode_text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise _malformed_metadata_fault("header values must be UTF-8") from None
+        raise _build_malformed_metadata_fault("header values must be UTF-8") from None
 
 
 def _decode_binary(value: bytes) -> bytes:
     try:
         return base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
     except binascii.Error:
-        raise _malformed_metadata_fault("values of headers whose names end in -bin must be base64") from None
+        raise _build_malformed_metadata_fault("values of headers whose names end in -bin must be base64") from None
 
 
-def _malformed_metadata_fault(message: str) -> Fault:
+def _build_malformed_metadata_fault(message: str) -> Fault:
     return Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, message)

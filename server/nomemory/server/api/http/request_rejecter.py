@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
-from nomemory.server.api.errors import encode_status, short_reason
+from nomemory.server.api.errors import encode_status, get_short_reason
 from nomemory.server.api.http.errors import build_error_reply
 from nomemory.server.api.http.json_reply import JsonReply
-from nomemory.server.api.http.request_id import scope_request_id
+from nomemory.server.api.http.request_id import get_scope_request_id
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
@@ -32,10 +32,10 @@ class RequestRejecter:
 
         If `http_status` is None, the HTTP status code is derived from the fault.
         """
-        request_id = scope_request_id(scope)
+        request_id = get_scope_request_id(scope)
         reply = build_error_reply(encode_status(fault, request_id), http_status)
         reply.headers.update(headers or {})
-        self.meters.count(catalog.HTTP_REJECTED, short_reason(fault))
-        reason = f"ERROR_REASON_{short_reason(fault)}"
+        self.meters.count(catalog.HTTP_REJECTED, get_short_reason(fault))
+        reason = f"ERROR_REASON_{get_short_reason(fault)}"
         _log.info("request rejected", request_id=request_id, status=reply.status_code, reason=reason)
         return reply

@@ -15,7 +15,7 @@ from nomemory.server.api.http.request_metadata import TLS
 from nomemory.server.api.http.tls_reload import create_reloading_context
 from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.api.identity.tls import TlsFiles
-from nomemory.server.runtime.fd_limits import max_connections
+from nomemory.server.runtime.fd_limits import compute_max_connections
 from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError
 
 _MAX_CONNECTIONS: Final = 1024
@@ -43,7 +43,7 @@ class HttpServer:
             lifespan="off",
             interface="asgi3",
             backlog=_BACKLOG,
-            limit_concurrency=max_connections(_MAX_CONNECTIONS),
+            limit_concurrency=compute_max_connections(_MAX_CONNECTIONS),
             h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
             timeout_keep_alive=int(idle_s),
             log_config=None,

@@ -45,14 +45,14 @@ def make_constant_route(path: str, content: bytes, media_type: str) -> Route:
     return Route(path, serve)
 
 
-def explorer_routes() -> list[Route]:
+def build_explorer_routes() -> list[Route]:
     """Return the routes of the API explorer, at `/`."""
-    return _folder_routes("try_it", "/")
+    return _build_folder_routes("try_it", "/")
 
 
-def inspector_routes() -> list[Route]:
+def build_inspector_routes() -> list[Route]:
     """Return the routes of the inspector, at `/inspect/`."""
-    return [make_inspector_redirect(INSPECTOR.rstrip("/")), *_folder_routes("inspector", INSPECTOR)]
+    return [make_inspector_redirect(INSPECTOR.rstrip("/")), *_build_folder_routes("inspector", INSPECTOR)]
 
 
 def make_inspector_redirect(path: str) -> Route:
@@ -64,7 +64,7 @@ def make_inspector_redirect(path: str) -> Route:
     return Route(path, redirect)
 
 
-def _folder_routes(folder: str, path: str) -> list[Route]:
+def _build_folder_routes(folder: str, path: str) -> list[Route]:
     routes = []
     for root in (_STATIC / _THEME, _STATIC / folder):
         for file in sorted(root.rglob("*")):

@@ -13,8 +13,8 @@ from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.api.identity.authenticator import AuthContext, Authenticator
 from nomemory.server.api.identity.caller import Caller, Metadata, Scope
-from nomemory.server.api.identity.user_binding import BoundUser, bind_user, refuse_other_user_id
-from nomemory.server.api.identity.user_fields import add_namespace, user_ids_in
+from nomemory.server.api.identity.user_binding import BoundUser, bind_user, reject_other_user_id
+from nomemory.server.api.identity.user_fields import add_namespace, find_user_ids
 from nomemory.server.faults import Fault, Reason
 
 
@@ -68,7 +68,7 @@ class AccessControl:
         if required.binds_user:
             return bind_user(caller, metadata)
         if caller.user_id is not None:
-            refuse_other_user_id(caller, metadata)
+            reject_other_user_id(caller, metadata)
         return None
 
 
@@ -81,12 +81,12 @@ def restrict_to_caller(
         Fault: OTHER_USER, the caller has a user token, and the request contains another user's id or no user id.
     """
     if caller.user_id is not None and not required.is_public:
-        _refuse_other_users(caller.user_id, request, is_bound=bound is not None)
+        _reject_other_users(caller.user_id, request, is_bound=bound is not None)
     if caller.namespace is not None:
         add_namespace(request, caller.namespace)
 
 
-def _refuse_other_users(user_id: str, request: ProtoMessage, *, is_bound: bool) -> None:
-    requested = list(user_ids_in(request))
+def _reject_other_users(user_id: str, request: ProtoMessage, *, is_bound: bool) -> None:
+    requested = list(find_user_ids(request))
     if any(requested_id != user_id for requested_id in requested) or not (requested or is_bound):
         raise Fault(Reason.ERROR_REASON_OTHER_USER, "this token is bound to another user")

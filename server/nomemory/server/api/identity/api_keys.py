@@ -20,8 +20,8 @@ from pydantic import AwareDatetime, BaseModel, Field, field_serializer
 
 from nomemory.server.api.identity.caller import Caller, Scope
 from nomemory.server.api.identity.credential_file import CallerRecord, CredentialFile, parse_document
-from nomemory.server.api.identity.credentials import KEY_PREFIX, invalid_credentials_fault
-from nomemory.server.api.identity.namespace import namespace_of
+from nomemory.server.api.identity.credentials import KEY_PREFIX, build_invalid_credentials_fault
+from nomemory.server.api.identity.namespace import create_namespace
 from nomemory.server.runtime.secure_files import write_atomically
 
 _KEY_PATTERN: Final = re.compile(r"nm_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
@@ -67,7 +67,7 @@ class KeyRecord(CallerRecord):
     expires: AwareDatetime | None = None
 
     @field_serializer("scopes")
-    def _sorted_scopes(self, scopes: frozenset[Scope]) -> list[str]:
+    def _serialize_scopes(self, scopes: frozenset[Scope]) -> list[str]:
         return sorted(scopes)
 
     def is_expired(self, now: datetime) -> bool:
@@ -86,7 +86,7 @@ class KeyFile(BaseModel):
     version: Literal[1] = 1
     keys: tuple[KeyRecord, ...] = ()
 
-    def records_by_id(self) -> dict[str, KeyRecord]:
+    def map_records_by_id(self) -> dict[str, KeyRecord]:
         """Return the records of the keys by key id."""
         return {key.id: key for key in self.keys}
 
@@ -98,7 +98,7 @@ def parse_keys(raw: bytes) -> KeyFile:
         ValueError: the file is malformed; the message names the invalid fields.
     """
     file = parse_document(KeyFile, raw, "API keys")
-    if len(file.records_by_id()) != len(file.keys):
+    if len(file.map_records_by_id()) != len(file.keys):
         raise ValueError("duplicate key id")
     return file
 
@@ -130,7 +130,7 @@ class ApiKeyAuthenticator:
 
     def __init__(self, path: Path) -> None:
         advice = ". Create a key with: nomemory keys create"
-        self._file = CredentialFile(path, lambda raw: parse_keys(raw).records_by_id(), "API keys", advice)
+        self._file = CredentialFile(path, lambda raw: parse_keys(raw).map_records_by_id(), "API keys", advice)
 
     def authenticate(self, text: str) -> Caller:
         """Return the service that an API key belongs to.
@@ -141,7 +141,7 @@ class ApiKeyAuthenticator:
         key = parse_key(text)
         record = self._file.load().get(key.id) if key else None
         if key is None or record is None or not key.matches(record.sha256):
-            raise invalid_credentials_fault("this API key is not valid")
+            raise build_invalid_credentials_fault("this API key is not valid")
         if record.is_expired(datetime.now(UTC)):
-            raise invalid_credentials_fault("this API key has expired")
-        return Caller(record.name, record.scopes, namespace=namespace_of(record.namespace))
+            raise build_invalid_credentials_fault("this API key has expired")
+        return Caller(record.name, record.scopes, namespace=create_namespace(record.namespace))

@@ -8,12 +8,12 @@ from typing import Protocol
 
 from nomemory.server.api.identity.api_keys import ApiKeyAuthenticator
 from nomemory.server.api.identity.caller import LOCAL, Caller, Metadata
-from nomemory.server.api.identity.certificates import CertificateAuthenticator, peer_names
+from nomemory.server.api.identity.certificates import CertificateAuthenticator, read_peer_names
 from nomemory.server.api.identity.credentials import (
     CREDENTIAL_KEYS,
     SentApiKey,
     SentBearerToken,
-    invalid_credentials_fault,
+    build_invalid_credentials_fault,
     read_credential,
 )
 from nomemory.server.api.identity.tokens import TokenAuthenticator
@@ -53,9 +53,9 @@ class CredentialAuthenticator:
                 several were sent.
         """
         sent = read_credential(metadata)
-        names = peer_names(auth_context()) if self.certificates else None
+        names = read_peer_names(auth_context()) if self.certificates else None
         if sent is not None and names is not None:
-            raise invalid_credentials_fault("send a credential or a client certificate, not both")
+            raise build_invalid_credentials_fault("send a credential or a client certificate, not both")
         if self.certificates and names is not None:
             return self.certificates.authenticate(names)
         return await self._find_caller(sent)
@@ -72,9 +72,9 @@ class CredentialAuthenticator:
                     "send an API key or a token in `authorization` metadata: Bearer CREDENTIAL",
                 )
         sent_kind = "API keys" if isinstance(sent, SentApiKey) else "tokens"
-        raise invalid_credentials_fault(f"this server accepts {self._accepted_kinds()}, not {sent_kind}")
+        raise build_invalid_credentials_fault(f"this server accepts {self._describe_accepted_kinds()}, not {sent_kind}")
 
-    def _accepted_kinds(self) -> str:
+    def _describe_accepted_kinds(self) -> str:
         kinds = {"API keys": self.api_keys, "tokens": self.tokens, "client certificates": self.certificates}
         return " and ".join(kind for kind, authenticator in kinds.items() if authenticator)
 
@@ -89,5 +89,5 @@ class LocalAuthenticator:
             Fault: CREDENTIALS_INVALID, the call has credentials, which this server cannot verify.
         """
         if any(name in CREDENTIAL_KEYS for name, _ in metadata):
-            raise invalid_credentials_fault("this server has no credentials configured: send no credentials")
+            raise build_invalid_credentials_fault("this server has no credentials configured: send no credentials")
         return LOCAL

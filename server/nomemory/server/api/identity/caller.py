@@ -57,9 +57,9 @@ class Caller:
         if self.user_id is not None and not self.scopes <= READS:
             raise ValueError("a user token can only have read scopes")
 
-    def stored_id(self, user_id: str) -> str:
+    def to_stored_id(self, user_id: str) -> str:
         """Return the stored id, with the namespace prefix, for a user id that this caller sends."""
-        return self.namespace.stored_id(user_id) if self.namespace else user_id
+        return self.namespace.to_stored_id(user_id) if self.namespace else user_id
 
 
 LOCAL = Caller("local", frozenset(Scope))
@@ -70,6 +70,6 @@ Metadata = Sequence[tuple[str, str | bytes]]
 """Key-value pairs, in the order they were sent. Keys may repeat. Values of keys that end in `-bin` are bytes."""
 
 
-def metadata_values(metadata: Metadata, key: str) -> list[str | bytes]:
+def get_metadata_values(metadata: Metadata, key: str) -> list[str | bytes]:
     """Return all values of a key in call metadata."""
     return [value for name, value in metadata if name == key]

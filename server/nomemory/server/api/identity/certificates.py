@@ -18,8 +18,8 @@ from pydantic import BaseModel, Field
 
 from nomemory.server.api.identity.caller import Caller
 from nomemory.server.api.identity.credential_file import CallerRecord, CredentialFile, parse_document
-from nomemory.server.api.identity.credentials import invalid_credentials_fault
-from nomemory.server.api.identity.namespace import namespace_of
+from nomemory.server.api.identity.credentials import build_invalid_credentials_fault
+from nomemory.server.api.identity.namespace import create_namespace
 from nomemory.server.faults import Fault
 
 
@@ -59,11 +59,11 @@ class CertificateAuthenticator:
         """
         entries = [entry for entry in self._file.load() if entry.certificate in names]
         if len(entries) != 1:
-            raise invalid_credentials_fault(
+            raise build_invalid_credentials_fault(
                 f"the client certificate must match exactly 1 caller, but matches {len(entries)}"
             )
         entry = entries[0]
-        return Caller(entry.name, entry.scopes, namespace=namespace_of(entry.namespace))
+        return Caller(entry.name, entry.scopes, namespace=create_namespace(entry.namespace))
 
 
 _CERTIFICATE: Final = "x509_pem_cert"
@@ -72,7 +72,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CACHE_SIZE: Final = 256
 
 
-def peer_names(peer: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
+def read_peer_names(peer: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
     """Return the names in the peer's verified certificate, such as `dns:chat.example`, or None without a certificate.
 
     Raises:
@@ -86,9 +86,9 @@ def _read_names(pem: bytes) -> frozenset[str]:
     try:
         names = frozenset(_iterate_names(x509.load_pem_x509_certificate(pem)))
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
-        raise _unreadable_certificate_fault() from None
+        raise _build_unreadable_certificate_fault() from None
     if any(_CONTROL.search(name) for name in names):
-        raise _unreadable_certificate_fault()
+        raise _build_unreadable_certificate_fault()
     return names
 
 
@@ -107,8 +107,8 @@ def _iterate_names(certificate: x509.Certificate) -> Iterator[str]:
 def _decode_text(value: str | bytes) -> str:
     if isinstance(value, str):
         return value
-    raise _unreadable_certificate_fault()
+    raise _build_unreadable_certificate_fault()
 
 
-def _unreadable_certificate_fault() -> Fault:
-    return invalid_credentials_fault("the client certificate is malformed")
+def _build_unreadable_certificate_fault() -> Fault:
+    return build_invalid_credentials_fault("the client certificate is malformed")

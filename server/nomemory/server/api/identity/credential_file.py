@@ -9,7 +9,7 @@ from typing import Annotated, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nomemory.server.api.identity.caller import Scope
-from nomemory.server.api.identity.credentials import IdentitySettingsError, invalid_credentials_fault
+from nomemory.server.api.identity.credentials import IdentitySettingsError, build_invalid_credentials_fault
 from nomemory.server.api.identity.namespace import NamespaceName
 from nomemory.server.api.identity.watched_file import UnusableFileError, WatchedFile
 
@@ -45,7 +45,7 @@ class CredentialFile(Generic[_Content]):
         try:
             return self._file.load()
         except UnusableFileError:
-            raise invalid_credentials_fault(
+            raise build_invalid_credentials_fault(
                 f"{self._kind} cannot be checked, because the server cannot load the configured file: retry later"
             ) from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from nomemory.server.api.identity.caller import Metadata, metadata_values
+from nomemory.server.api.identity.caller import Metadata, get_metadata_values
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.startup_errors import StartupError
 
@@ -24,7 +24,7 @@ class IdentitySettingsError(StartupError):
     """
 
 
-def invalid_credentials_fault(message: str) -> Fault:
+def build_invalid_credentials_fault(message: str) -> Fault:
     """Return a CREDENTIALS_INVALID fault with a message for the caller."""
     return Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, message)
 
@@ -49,9 +49,9 @@ def read_credential(metadata: Metadata) -> SentApiKey | SentBearerToken | None:
     Raises:
         Fault: CREDENTIALS_INVALID, the metadata contains several credentials or a malformed one.
     """
-    bearers, keys = metadata_values(metadata, AUTHORIZATION), metadata_values(metadata, API_KEY)
+    bearers, keys = get_metadata_values(metadata, AUTHORIZATION), get_metadata_values(metadata, API_KEY)
     if len(bearers) + len(keys) > 1:
-        raise invalid_credentials_fault(f"send exactly 1 credential, got {len(bearers) + len(keys)}")
+        raise build_invalid_credentials_fault(f"send exactly 1 credential, got {len(bearers) + len(keys)}")
     if keys:
         return SentApiKey(_decode_text(keys[0]))
     if bearers:
@@ -62,11 +62,11 @@ def read_credential(metadata: Metadata) -> SentApiKey | SentBearerToken | None:
 def _parse_bearer(value: str) -> SentApiKey | SentBearerToken:
     scheme, _, credential = value.partition(" ")
     if scheme.lower() != "bearer" or not credential or credential != credential.strip():
-        raise invalid_credentials_fault("`authorization` must have the form: Bearer CREDENTIAL")
+        raise build_invalid_credentials_fault("`authorization` must have the form: Bearer CREDENTIAL")
     return SentApiKey(credential) if credential.startswith(KEY_PREFIX) else SentBearerToken(credential)
 
 
 def _decode_text(value: str | bytes) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise invalid_credentials_fault("the credential is empty: send an API key or a token")
+        raise build_invalid_credentials_fault("the credential is empty: send an API key or a token")
     return value

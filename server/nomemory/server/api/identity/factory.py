@@ -18,7 +18,7 @@ from nomemory.server.api.identity.certificates import CertificateAuthenticator
 from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.api.identity.key_set_url import RemoteKeySet, fetch_document, is_secure_url
 from nomemory.server.api.identity.key_sets import KeySetFile, KeySource, SharedSecret
-from nomemory.server.api.identity.namespace import namespace_of
+from nomemory.server.api.identity.namespace import create_namespace
 from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.settings.identity import IdentitySettings
@@ -82,7 +82,7 @@ def _make_token_rules(identity: IdentitySettings, algorithms: frozenset[str]) ->
             "tokens require NOMEMORY_JWT_ISSUER, NOMEMORY_JWT_AUDIENCE and NOMEMORY_JWT_USER_CLAIM"
         )
     try:
-        namespace = namespace_of(identity.jwt_namespace)
+        namespace = create_namespace(identity.jwt_namespace)
     except ValueError as error:
         raise IdentitySettingsError(f"NOMEMORY_JWT_NAMESPACE: {error}") from None
     return TokenRules(
@@ -113,14 +113,14 @@ def check_credential_settings(settings: Settings) -> None:
     Raises:
         IdentitySettingsError: a required variable is missing.
     """
-    for problem in _missing_variables(settings):
+    for problem in _find_missing_variables(settings):
         raise IdentitySettingsError(f"{problem}. See docs/authentication.md")
 
 
-def _missing_variables(settings: Settings) -> Iterator[str]:
+def _find_missing_variables(settings: Settings) -> Iterator[str]:
     identity, recall, vector = settings.identity, settings.recall, settings.vector
     has_tokens = identity.jwt_secret or identity.jwt_jwks
-    rules = [identity.variables_by_field()[field] for field in _TOKEN_RULES if getattr(identity, field)]
+    rules = [identity.map_variables_by_field()[field] for field in _TOKEN_RULES if getattr(identity, field)]
     if rules and not has_tokens:
         yield f"{' and '.join(rules)} require NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS"
     if identity.tls_client_ca and not (identity.tls_identities or identity.api_keys or has_tokens):

@@ -10,7 +10,7 @@ from http.client import HTTPException, HTTPMessage
 from typing import IO, Final
 from urllib.parse import urlsplit
 
-from nomemory.server.api.identity.credentials import invalid_credentials_fault
+from nomemory.server.api.identity.credentials import build_invalid_credentials_fault
 from nomemory.server.api.identity.key_sets import KeysById, VerificationKey, find_key, parse_key_set
 from nomemory.server.runtime.listen_address import is_loopback
 from nomemory.server.runtime.structured_logs import get_logger
@@ -53,17 +53,17 @@ class RemoteKeySet:
         Raises:
             Fault: CREDENTIALS_INVALID, the key set does not contain the key, or is too old and cannot be fetched.
         """
-        if key_id not in self._keys or self._age_s() > _REFRESH_S:
+        if key_id not in self._keys or self._compute_age_s() > _REFRESH_S:
             self._start_fetch()
-        if self._fetch_task is not None and (key_id not in self._keys or self._age_s() > _MAX_AGE_S):
+        if self._fetch_task is not None and (key_id not in self._keys or self._compute_age_s() > _MAX_AGE_S):
             await asyncio.shield(self._fetch_task)  # other calls wait for the same fetch
-        if self._age_s() > _MAX_AGE_S:
-            raise invalid_credentials_fault(
+        if self._compute_age_s() > _MAX_AGE_S:
+            raise build_invalid_credentials_fault(
                 "tokens cannot be checked, because the server cannot fetch the JSON Web Key Set: retry later"
             )
         return find_key(self._keys, key_id)
 
-    def _age_s(self) -> float:
+    def _compute_age_s(self) -> float:
         return self._clock() - self._fetched_at
 
     def _start_fetch(self) -> None:

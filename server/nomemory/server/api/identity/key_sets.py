@@ -10,7 +10,7 @@ import jwt
 import orjson
 
 from nomemory.server.api.identity.credential_file import CredentialFile
-from nomemory.server.api.identity.credentials import invalid_credentials_fault
+from nomemory.server.api.identity.credentials import build_invalid_credentials_fault
 
 VerificationKey = bytes | jwt.PyJWK
 KeysById = Mapping[str, jwt.PyJWK]
@@ -63,7 +63,7 @@ def find_key(keys: KeysById, key_id: str | None) -> jwt.PyJWK:
         Fault: CREDENTIALS_INVALID, no key has the id.
     """
     if key_id is None or key_id not in keys:
-        raise invalid_credentials_fault("the token is signed with an unknown key")
+        raise build_invalid_credentials_fault("the token is signed with an unknown key")
     return keys[key_id]
 
 
@@ -79,7 +79,7 @@ def parse_key_set(raw: bytes, algorithms: frozenset[str]) -> KeysById:
     members = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(members, list):
         raise ValueError("expected a JSON Web Key Set, an object with an array `keys`")  # noqa: TRY004 - callers expect ValueError for malformed documents
-    keys = [(member["kid"], key) for member in members if (key := _usable_key(member, algorithms))]
+    keys = [(member["kid"], key) for member in members if (key := _parse_usable_key(member, algorithms))]
     if not keys:
         raise ValueError(f"the JSON Web Key Set has no key with a `kid` for {', '.join(sorted(algorithms))}")
     if len(dict(keys)) != len(keys):
@@ -87,7 +87,7 @@ def parse_key_set(raw: bytes, algorithms: frozenset[str]) -> KeysById:
     return dict(keys)
 
 
-def _usable_key(member: object, algorithms: frozenset[str]) -> jwt.PyJWK | None:
+def _parse_usable_key(member: object, algorithms: frozenset[str]) -> jwt.PyJWK | None:
     if not isinstance(member, dict) or not isinstance(member.get("kid"), str) or member.get("use", "sig") != "sig":
         return None
     try:

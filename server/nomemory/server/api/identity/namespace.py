@@ -43,11 +43,11 @@ class Namespace:
         """The prefix of the stored ids of the namespace's users."""
         return f"{self.name}/"
 
-    def stored_id(self, user_id: str) -> str:
+    def to_stored_id(self, user_id: str) -> str:
         """Add the prefix to a user id, unless the id is blank and validation will reject it."""
         return self.prefix + user_id if user_id.strip() else user_id
 
-    def external_id(self, stored: str) -> str:
+    def to_external_id(self, stored: str) -> str:
         """Remove the prefix from a stored id, unless the id is empty because a field mask excludes it.
 
         Raises:
@@ -65,7 +65,7 @@ def is_namespace(name: str) -> bool:
     return _NAME_PATTERN.fullmatch(name) is not None
 
 
-def namespace_of(name: str | None) -> Namespace | None:
+def create_namespace(name: str | None) -> Namespace | None:
     """Return the namespace with a name, or None if the name is None or empty.
 
     Raises:

@@ -59,7 +59,7 @@ class TlsFiles:
         )
 
 
-def tls_files(settings: Settings) -> TlsFiles | None:
+def get_tls_files(settings: Settings) -> TlsFiles | None:
     """Return the TLS files that the settings configure, or None if TLS is not configured.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import jwt
 
 from nomemory.server.api.identity.caller import READS, Caller, Scope, parse_scopes
-from nomemory.server.api.identity.credentials import invalid_credentials_fault
+from nomemory.server.api.identity.credentials import build_invalid_credentials_fault
 from nomemory.server.api.identity.key_sets import KeySource
 from nomemory.server.api.identity.namespace import Namespace
 from nomemory.server.api.identity.user_binding import is_valid_user_id
@@ -60,12 +60,12 @@ class TokenAuthenticator:
         claims = await self._decode_claims(token)
         user_id = claims.get(self._rules.user_claim)
         if not isinstance(user_id, str) or not self._is_valid(user_id):
-            raise invalid_credentials_fault(f"the token's `{self._rules.user_claim}` is not a valid user id")
+            raise build_invalid_credentials_fault(f"the token's `{self._rules.user_claim}` is not a valid user id")
         return Caller(NAME, self._parse_scopes(claims), user_id, self._rules.namespace)
 
     def _is_valid(self, user_id: str) -> bool:
         namespace = self._rules.namespace
-        return is_valid_user_id(namespace.stored_id(user_id) if namespace else user_id)
+        return is_valid_user_id(namespace.to_stored_id(user_id) if namespace else user_id)
 
     async def _decode_claims(self, token: str) -> dict[str, Any]:  # Any: a claim may be any JSON value
         try:
@@ -88,11 +88,11 @@ class TokenAuthenticator:
             return self._rules.default_scopes & READS
         names = granted.split() if isinstance(granted, str) else granted
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise invalid_credentials_fault("the token's scopes must be a string or a list of strings")
+            raise build_invalid_credentials_fault("the token's scopes must be a string or a list of strings")
         return parse_scopes(names) & READS
 
 
 def _to_fault(error: Exception) -> Fault:
     if isinstance(error, jwt.MissingRequiredClaimError):
-        return invalid_credentials_fault(f"the token lacks the claim `{error.claim}`")
-    return invalid_credentials_fault(_MESSAGES.get(type(error), _INVALID))
+        return build_invalid_credentials_fault(f"the token lacks the claim `{error.claim}`")
+    return build_invalid_credentials_fault(_MESSAGES.get(type(error), _INVALID))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from nomemory.server.api.identity.caller import LOCAL, Caller, Metadata, Scope, metadata_values
+from nomemory.server.api.identity.caller import LOCAL, Caller, Metadata, Scope, get_metadata_values
 from nomemory.server.api.identity.namespace import remove_namespace_prefix
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import ID_MAX_CHARS
@@ -42,17 +42,17 @@ def bind_user(caller: Caller, metadata: Metadata) -> BoundUser:
             scope `act-as`; USER_NOT_BOUND, the metadata does not contain exactly one valid user id.
     """
     if caller.user_id is not None:
-        refuse_other_user_id(caller, metadata)
-        return BoundUser(caller.stored_id(caller.user_id), "token")
+        reject_other_user_id(caller, metadata)
+        return BoundUser(caller.to_stored_id(caller.user_id), "token")
     if Scope.ACT_AS not in caller.scopes:
         raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "recalls on behalf of users require the scope `act-as`")
-    user_ids = [caller.stored_id(user_id) for user_id in _read_user_ids(metadata)]
+    user_ids = [caller.to_stored_id(user_id) for user_id in _read_user_ids(metadata)]
     if len(user_ids) != 1 or not is_valid_user_id(user_ids[0]):
         raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, f"name one user in `{USER_ID}` metadata")
     return BoundUser(user_ids[0], "x-user-id" if caller is LOCAL else "act-as")
 
 
-def refuse_other_user_id(caller: Caller, metadata: Metadata) -> None:
+def reject_other_user_id(caller: Caller, metadata: Metadata) -> None:
     """Raise a fault if the caller has a user token and the metadata contains another user's id.
 
     Raises:
@@ -75,7 +75,8 @@ def is_valid_user_id(stored: str) -> bool:
 
 def _read_user_ids(metadata: Metadata) -> list[str]:
     return [
-        _decode_text(value) for value in (*metadata_values(metadata, USER_ID), *metadata_values(metadata, USER_ID_UTF8))
+        _decode_text(value)
+        for value in (*get_metadata_values(metadata, USER_ID), *get_metadata_values(metadata, USER_ID_UTF8))
     ]
 
 

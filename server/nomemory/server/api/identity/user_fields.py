@@ -20,7 +20,7 @@ _SHARED_COUNTERS: Final = frozenset({"sequence", "checkpoint", "texts_embedded"}
 """Server-wide counters. Their changes would reveal the write activity of other namespaces."""
 
 
-def user_ids_in(message: ProtoMessage) -> Iterator[str]:
+def find_user_ids(message: ProtoMessage) -> Iterator[str]:
     """Yield the value of each user id field in a message, which is empty if the field is unset."""
     for owner, name in _find_fields(message, _USER_IDS):
         yield getattr(owner, name)
@@ -29,7 +29,7 @@ def user_ids_in(message: ProtoMessage) -> Iterator[str]:
 def add_namespace(request: ProtoMessage, namespace: Namespace) -> None:
     """Add the namespace prefix to all user ids in a request."""
     for owner, name in _find_fields(request, _USER_IDS):
-        setattr(owner, name, namespace.stored_id(getattr(owner, name)))
+        setattr(owner, name, namespace.to_stored_id(getattr(owner, name)))
 
 
 def remove_namespace(raw: bytes, reply_type: type[ProtoMessage], namespace: Namespace) -> bytes:
@@ -38,11 +38,11 @@ def remove_namespace(raw: bytes, reply_type: type[ProtoMessage], namespace: Name
     Raises:
         ForeignUserError: a user id is outside the namespace.
     """
-    if not _fields_leading_to(reply_type.DESCRIPTOR, _USER_IDS | _SHARED_COUNTERS):
+    if not _find_fields_leading_to(reply_type.DESCRIPTOR, _USER_IDS | _SHARED_COUNTERS):
         return raw
     reply = reply_type.FromString(raw)
     for owner, name in _find_fields(reply, _USER_IDS):
-        setattr(owner, name, namespace.external_id(getattr(owner, name)))
+        setattr(owner, name, namespace.to_external_id(getattr(owner, name)))
     for owner, name in _find_fields(reply, _SHARED_COUNTERS):
         owner.ClearField(name)
     return reply.SerializeToString()
@@ -50,16 +50,16 @@ def remove_namespace(raw: bytes, reply_type: type[ProtoMessage], namespace: Name
 
 def _find_fields(message: ProtoMessage, names: frozenset[str]) -> Iterator[tuple[ProtoMessage, str]]:
     """Yield the containing message and the name of each field that has one of the given names."""
-    for field in _fields_leading_to(message.DESCRIPTOR, names):
+    for field in _find_fields_leading_to(message.DESCRIPTOR, names):
         if field.message_type is None:
             yield message, field.name
         else:
-            for nested in _nested_messages(message, field):
+            for nested in _list_nested_messages(message, field):
                 yield from _find_fields(nested, names)
 
 
 @cache
-def _fields_leading_to(message_type: Descriptor, names: frozenset[str]) -> tuple[FieldDescriptor, ...]:
+def _find_fields_leading_to(message_type: Descriptor, names: frozenset[str]) -> tuple[FieldDescriptor, ...]:
     """Return the fields of a message type that have one of the given names, or contain such a field at any depth."""
     return tuple(field for field in message_type.fields if _contains_field(field, names, frozenset()))
 
@@ -73,7 +73,7 @@ def _contains_field(field: FieldDescriptor, names: frozenset[str], visited: froz
     return any(_contains_field(nested, names, visited | {nested_type.full_name}) for nested in nested_type.fields)
 
 
-def _nested_messages(message: ProtoMessage, field: FieldDescriptor) -> list[ProtoMessage]:
+def _list_nested_messages(message: ProtoMessage, field: FieldDescriptor) -> list[ProtoMessage]:
     value = getattr(message, field.name)
     if not field.is_repeated:
         return [value] if message.HasField(field.name) else []

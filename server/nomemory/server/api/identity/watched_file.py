@@ -39,7 +39,7 @@ class WatchedFile(Generic[_Content]):
         Raises:
             UnusableFileError: the file cannot be read or is malformed.
         """
-        version = self._current_version()
+        version = self._read_current_version()
         if version is None or version != self._version:
             self._loaded = self._read_file()
             self._version = version
@@ -47,7 +47,7 @@ class WatchedFile(Generic[_Content]):
             raise self._loaded
         return self._loaded
 
-    def _current_version(self) -> _FileVersion | None:
+    def _read_current_version(self) -> _FileVersion | None:
         try:
             stat = self._path.stat()
         except OSError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nomemory.recall.context.result import BuiltContext, ContextMessage
-from nomemory.server.api.services.recall_encoding import message_reply
+from nomemory.server.api.services.recall_encoding import encode_message
 from nomemory.v1 import recall_service_pb2 as pb
 
 
@@ -22,7 +22,7 @@ def encode_context_reply(built: BuiltContext) -> pb.BuildContextResponse:
 
 def _encode_message(item: ContextMessage) -> pb.ContextMessage:
     return pb.ContextMessage(
-        message=message_reply(item.message, item.message.content),
+        message=encode_message(item.message, item.message.content),
         truncated=item.truncated,
         score=item.score,
         superseded_by=item.superseded_by,

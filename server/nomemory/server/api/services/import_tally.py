@@ -46,7 +46,7 @@ class ImportTally:
         self._batches += 1
         self._messages += size
 
-    def error_metadata(self) -> dict[str, str]:
+    def build_error_metadata(self) -> dict[str, str]:
         """Return the totals as metadata of the fault that ends the import.
 
         The key `batch` contains the index of the failed batch.

@@ -83,27 +83,27 @@ class LocalStatusReporter:
         try:
             return await self._read_status(user_id, prefix)
         except Fault as fault:
-            log_fault = self._active_fault(MESSAGE_LOG)
+            log_fault = self._find_active_fault(MESSAGE_LOG)
             if fault.reason != Reason.ERROR_REASON_STORAGE_UNAVAILABLE or log_fault is None:
                 raise
-            raise _with_log_fault(fault, log_fault) from fault
+            raise _add_log_fault(fault, log_fault) from fault
 
     async def _read_status(self, user_id: str | None, prefix: str) -> pb.GetIndexStatusResponse:
         counts = await self.log.count_users_and_messages(user_id, prefix)
         active, next_ = self.spaces.active, self.spaces.next
         status = pb.GetIndexStatusResponse(
-            log=self._log_status(user_id, prefix, counts),
-            lexical=await self._lexical_status(user_id, prefix, counts.sequence),
-            vector=await self._vector_status(active, user_id, prefix, counts.sequence),
-            embedder=_embedder_status(active),
-            faults=map(_encode_fault, self.faults.active_faults()),
+            log=self._build_log_status(user_id, prefix, counts),
+            lexical=await self._build_lexical_status(user_id, prefix, counts.sequence),
+            vector=await self._build_vector_status(active, user_id, prefix, counts.sequence),
+            embedder=_build_embedder_status(active),
+            faults=map(_encode_fault, self.faults.list_active_faults()),
         )
         if next_ is not None:
-            status.next_vector.CopyFrom(await self._vector_status(next_, user_id, prefix, counts.sequence))
-            status.next_embedder.CopyFrom(_embedder_status(next_))
+            status.next_vector.CopyFrom(await self._build_vector_status(next_, user_id, prefix, counts.sequence))
+            status.next_embedder.CopyFrom(_build_embedder_status(next_))
         return status
 
-    def _log_status(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
+    def _build_log_status(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
         damaged = self.damage_registry.list_damaged_messages(user_id, prefix)
         status = pb.LogStatus(
             sequence=counts.sequence, messages=counts.messages, users=counts.users, damaged=len(damaged)
@@ -115,10 +115,10 @@ class LocalStatusReporter:
             status.damaged_sequences.extend(message.sequence for message in damaged[:_DAMAGED_SEQUENCES_MAX])
         return status
 
-    async def _lexical_status(self, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
+    async def _build_lexical_status(self, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
         applied, fault = (
             self.lexical.applied_sequence,
-            self._active_fault(LEXICAL_INDEXER) or self.job_fault(LEXICAL_JOB),
+            self._find_active_fault(LEXICAL_INDEXER) or self.job_fault(LEXICAL_JOB),
         )
         return pb.IndexStatus(
             name="lexical",
@@ -129,14 +129,14 @@ class LocalStatusReporter:
             notice=self.notice,
         )
 
-    async def _vector_status(
+    async def _build_vector_status(
         self, indexed: IndexedSpace, user_id: str | None, prefix: str, sequence: int
     ) -> pb.IndexStatus:
         vector = await indexed.indexer.status(user_id, prefix)
-        fault = indexed.indexer.fault or self._active_fault(*indexed.components) or indexed.job_fault()
+        fault = indexed.indexer.fault or self._find_active_fault(*indexed.components) or indexed.job_fault()
         return pb.IndexStatus(
             name=indexed.space.name,
-            checkpoint=min(await self._applied_sequence(vector.checkpoint, user_id), sequence),
+            checkpoint=min(await self._read_applied_sequence(vector.checkpoint, user_id), sequence),
             pending=vector.pending + await self.log.count_pending(vector.fed, user_id, prefix),
             dead_letters=vector.dead_letters,
             dead_letter_message_ids=vector.dead_letter_ids,
@@ -145,20 +145,20 @@ class LocalStatusReporter:
             notice=self.spaces.notice if indexed is self.spaces.active else "",
         )
 
-    async def _applied_sequence(self, applied: FeedPosition, user_id: str | None) -> int:
+    async def _read_applied_sequence(self, applied: FeedPosition, user_id: str | None) -> int:
         return (
             applied.compute_covered_sequence(await self.log.read_end_position())
             if user_id is None
             else applied.get_user_sequence(user_id)
         )
 
-    def _active_fault(self, *components: str) -> ActiveFault | None:
+    def _find_active_fault(self, *components: str) -> ActiveFault | None:
         """Return the oldest active fault of the given components."""
-        active = (fault for fault in self.faults.active_faults() if fault.component in components)
+        active = (fault for fault in self.faults.list_active_faults() if fault.component in components)
         return next(active, None)
 
 
-def _with_log_fault(fault: Fault, log_fault: ActiveFault) -> Fault:
+def _add_log_fault(fault: Fault, log_fault: ActiveFault) -> Fault:
     """Return a copy of a fault that also describes the active fault of the message log."""
     since = datetime.fromtimestamp(log_fault.since_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Fault(
@@ -169,7 +169,7 @@ def _with_log_fault(fault: Fault, log_fault: ActiveFault) -> Fault:
     )
 
 
-def _embedder_status(indexed: IndexedSpace) -> pb.EmbedderStatus:
+def _build_embedder_status(indexed: IndexedSpace) -> pb.EmbedderStatus:
     model = indexed.space.embedder
     return pb.EmbedderStatus(
         kind=_EMBEDDER_KINDS.get(model.kind, pb.EMBEDDER_KIND_PLUGIN),

@@ -100,7 +100,7 @@ class IngestService:
                 written = await self._write_with_retries(batch, context)
                 tally.add_batch(batch, written, size=len(request.messages))
         except Fault as fault:
-            fault.metadata = {**fault.metadata, **tally.error_metadata()}
+            fault.metadata = {**fault.metadata, **tally.build_error_metadata()}
             raise
         tally.response.write_token = self.tokens.issue(tally.sequence)
         return tally.response

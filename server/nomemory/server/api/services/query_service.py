@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from nomemory.server.api.admission.expensive_reads import is_expensive
 from nomemory.server.api.call import CallContext
-from nomemory.server.api.highlight_encoding import encode_highlights, max_highlight_bytes
+from nomemory.server.api.highlight_encoding import encode_highlights, make_max_highlight_size
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.response_encoding import (
@@ -235,7 +235,7 @@ class QueryService:
             yield encode_listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
     async def _read_lexical_page(self, query: LexicalQuery, cursor: str) -> RankedPage:
-        highlight_bytes = max_highlight_bytes(query.snippet_chars)
+        highlight_bytes = make_max_highlight_size(query.snippet_chars)
         if not query.query.is_empty:
             return await self.lexical_listing.read_page(
                 query.listing, query.query, query.page_size, cursor, highlight_bytes

@@ -86,13 +86,13 @@ def _encode_conflict(conflict: Conflict) -> pb.Conflict:
 def _encode_evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:
     message = item.message
     return pb.EvidenceMessage(
-        message=message_reply(message, message.content[:evidence_chars]),
+        message=encode_message(message, message.content[:evidence_chars]),
         truncated=len(message.content) > evidence_chars,
         score=item.score,
     )
 
 
-def message_reply(message: RetrievedMessage, content: str) -> message_pb2.ChatMessage:
+def encode_message(message: RetrievedMessage, content: str) -> message_pb2.ChatMessage:
     """Encode a retrieved message with `content` in place of its full content."""
     return message_pb2.ChatMessage(
         message_id=message.message_id,

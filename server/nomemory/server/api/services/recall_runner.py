@@ -21,7 +21,7 @@ from nomemory.server.api.validation.recall_requests import RecallQuery
 Metadata = Sequence[tuple[str, str]]
 
 
-def _no_planner() -> None:
+def _choose_no_planner() -> None:
     """Return None, which selects the rule-based planner."""
 
 
@@ -34,7 +34,7 @@ class AnswerStrategy:
         model: the chat model that reads the retrieved messages and composes the answer; None if rules do both.
     """
 
-    planner: Callable[[], Planner | None] = _no_planner
+    planner: Callable[[], Planner | None] = _choose_no_planner
     model: ChatModel | None = None
 
 

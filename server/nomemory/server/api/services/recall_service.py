@@ -17,10 +17,10 @@ from nomemory.recall.model.step import RecallStep
 from nomemory.recall.skills.folder import SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import (
-    EmbeddingRefusedError,
+    EmbeddingRejectedError,
     IndexLaggingError,
     QueryServiceUnavailableError,
-    WriteTokenRefusedError,
+    WriteTokenRejectedError,
 )
 from nomemory.server.api.audit import AuditLog
 from nomemory.server.api.call import CallContext
@@ -31,7 +31,7 @@ from nomemory.server.api.services.context_encoding import encode_context_reply
 from nomemory.server.api.services.recall_encoding import encode_recall_reply, encode_step
 from nomemory.server.api.validation.context_requests import decode_context
 from nomemory.server.api.validation.recall_requests import RecallQuery, decode_recall
-from nomemory.server.faults import Fault, Reason, Violation, field_fault
+from nomemory.server.faults import Fault, Reason, Violation, build_field_fault
 from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
@@ -75,7 +75,7 @@ class RecallService:
         Each method binds its calls to one user.
         """
         required = RequiredScopes(frozenset({Scope.RECALL}), binds_user=True)
-        max_duration_s = _max_duration_s(self.budget)
+        max_duration_s = _compute_max_duration_s(self.budget)
         return {
             "Recall": ServedMethod(required, self.recall, min_deadline_s=max_duration_s),
             "StreamRecall": ServedMethod(required, self.stream_recall, min_deadline_s=max_duration_s),
@@ -120,7 +120,7 @@ class RecallService:
             _translate_recall_errors(),
             AuditLog(is_on=self.settings.server.audit_log).record_recall(context) as audited,
         ):
-            built = await self.build(user_id, decoded, _time_until_reply_s(context.remaining_s()))
+            built = await self.build(user_id, decoded, _compute_time_until_reply_s(context.remaining_s()))
             audited.messages = len(built.recent) + len(built.related)
         return encode_context_reply(built)
 
@@ -165,16 +165,16 @@ _REPLY_RESERVE_MAX_S: Final = 1.0
 def _fit_to_deadline(budget: Budget, remaining_s: float) -> Budget:
     """Return the budget with time limits that end before the call's deadline."""
     return budget.apply_request_limits(
-        deadline_s=max(_MIN_TIMEOUT_S, remaining_s * _SEARCH_SHARE), answer_s=_time_until_reply_s(remaining_s)
+        deadline_s=max(_MIN_TIMEOUT_S, remaining_s * _SEARCH_SHARE), answer_s=_compute_time_until_reply_s(remaining_s)
     )
 
 
-def _time_until_reply_s(remaining_s: float) -> float:
+def _compute_time_until_reply_s(remaining_s: float) -> float:
     """Return the remaining time in seconds, minus the time reserved for sending the response."""
     return max(_MIN_TIMEOUT_S, remaining_s - min(_REPLY_RESERVE_MAX_S, remaining_s * _REPLY_RESERVE_SHARE))
 
 
-def _max_duration_s(budget: Budget) -> float:
+def _compute_max_duration_s(budget: Budget) -> float:
     """Return the maximum duration, in seconds, of a recall with a chat model; 0 without a chat model."""
     if not budget.read_messages:
         return 0.0
@@ -194,12 +194,12 @@ def _translate_recall_errors() -> Iterator[None]:
         raise Fault(Reason.ERROR_REASON_SKILL_NOT_FOUND, str(error)) from error
     except SkillInvalidError as error:
         raise Fault(Reason.ERROR_REASON_SKILL_INVALID, str(error)) from error
-    except EmbeddingRefusedError as error:
+    except EmbeddingRejectedError as error:
         violation = Violation("question_embedding.values", str(error))
-        raise field_fault(Reason.ERROR_REASON_INVALID_FIELD, violation) from error
-    except WriteTokenRefusedError as error:
+        raise build_field_fault(Reason.ERROR_REASON_INVALID_FIELD, violation) from error
+    except WriteTokenRejectedError as error:
         violation = Violation("at_least", str(error))
-        raise field_fault(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, violation) from error
+        raise build_field_fault(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, violation) from error
     except IndexLaggingError as error:
         raise Fault(Reason.ERROR_REASON_INDEX_LAGGING, str(error)) from error
     except QueryServiceUnavailableError as error:

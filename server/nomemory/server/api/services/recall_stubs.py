@@ -10,10 +10,10 @@ from google.protobuf.message import Message as ProtoMessage
 from grpc.aio import AioRpcError, Metadata
 
 from nomemory.server.api.call import CallContext
-from nomemory.server.api.grpc.status import grpc_status
+from nomemory.server.api.grpc.status import build_grpc_status
 from nomemory.server.api.services.query_service import QueryService
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message_ids import new_ulid
+from nomemory.server.message_ids import generate_ulid
 from nomemory.v1 import query_service_pb2 as pb
 
 Request = TypeVar("Request", bound=ProtoMessage)
@@ -39,7 +39,7 @@ class InProcessQueryStub:
 
 def _make_unary_call(method: _Method[Request], reply_type: type[Reply]) -> Callable[..., Awaitable[Reply]]:
     async def call(request: Request, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> Reply:  # noqa: ASYNC109, ARG001 - the signature of a stub's method
-        context = CallContext(new_ulid(), asyncio.get_running_loop().time() + timeout)
+        context = CallContext(generate_ulid(), asyncio.get_running_loop().time() + timeout)
         await asyncio.sleep(0)  # short reads do not yield to the event loop, and a recall makes many reads in a row
         try:
             async with asyncio.timeout_at(context.deadline):
@@ -56,6 +56,6 @@ def _make_unary_call(method: _Method[Request], reply_type: type[Reply]) -> Calla
 
 
 def _to_rpc_error(fault: Fault, request_id: str) -> AioRpcError:
-    status = grpc_status(fault, request_id)
+    status = build_grpc_status(fault, request_id)
     trailing = Metadata(*status.trailing_metadata)
     return AioRpcError(status.code, Metadata(), trailing, status.details)

@@ -10,7 +10,7 @@ from nomemory.recall.tools.query_stub import QueryStub, StubMethod
 from nomemory.recall.tools.service_error import decode_service_error
 from nomemory.server.api.services.recall_stubs import Reply, Request
 from nomemory.server.faults import Fault, Reason
-from nomemory.spans.span import outgoing_trace_metadata
+from nomemory.spans.span import build_trace_metadata
 
 _OVERLOADED = Reason.Name(Reason.ERROR_REASON_OVERLOADED)
 
@@ -36,7 +36,7 @@ class RemoteQueryStub:
 def _convert_overload_errors(rpc: StubMethod[Request, Reply]) -> StubMethod[Request, Reply]:
     async def call(request: Request, /, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> Reply:  # noqa: ASYNC109 - the signature of a stub's method
         try:
-            return await rpc(request, timeout=timeout, metadata=(*metadata, *outgoing_trace_metadata()))
+            return await rpc(request, timeout=timeout, metadata=(*metadata, *build_trace_metadata()))
         except AioRpcError as error:
             if decode_service_error(error).reason != _OVERLOADED:
                 raise

@@ -58,5 +58,5 @@ class ServerService:
     def _read_load(self) -> pb.ReadLoad | None:
         if self.reads is None:
             return None
-        load = self.reads.current_load()
+        load = self.reads.get_current_load()
         return pb.ReadLoad(running=load.running, waiting=load.waiting, users=load.users, rejected=load.refused)

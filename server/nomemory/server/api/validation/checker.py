@@ -16,7 +16,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.api.identity.namespace import remove_namespace_prefix
-from nomemory.server.faults import Violation, invalid_argument_fault
+from nomemory.server.faults import Violation, build_invalid_argument_fault
 from nomemory.server.message import ID_MAX_CHARS, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.settings import Settings
@@ -52,7 +52,7 @@ def collect_violations(settings: Settings) -> Iterator[FieldChecker]:
     checker = FieldChecker(settings)
     yield checker
     if checker.violations:
-        raise invalid_argument_fault(checker.violations)
+        raise build_invalid_argument_fault(checker.violations)
 
 
 class FieldChecker:

@@ -71,7 +71,7 @@ async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dim
     """
     with collect_violations(settings) as checker:
         _check_batch(checker, request)
-        arrived_us = _now_us()
+        arrived_us = _get_now_us()
         messages = [
             _check_message(checker, f"messages[{position}].", chat, dimension, arrived_us + position)
             async for position, chat in _iterate_with_yields(request.messages[: settings.limits.max_batch_messages])
@@ -88,7 +88,7 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
     with collect_violations(settings) as checker:
         _check_batch(checker, request)
     batch = WriteBatch([], OnConflict.REPLACE if request.replace else OnConflict.SKIP, request.request_id)
-    arrived_us = _now_us()
+    arrived_us = _get_now_us()
     async for position, chat in _iterate_with_yields(request.messages):
         message_checker = FieldChecker(settings)
         message = _check_message(message_checker, "", chat, dimension, arrived_us + position)
@@ -157,7 +157,7 @@ def _check_delete_filter(checker: FieldChecker, request: pb.DeleteMessagesReques
     return message_filter
 
 
-def _now_us() -> int:
+def _get_now_us() -> int:
     return time.time_ns() // 1_000
 
 

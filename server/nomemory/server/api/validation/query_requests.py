@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nomemory.server.api.validation.checker import FieldChecker, Mask, collect_violations
-from nomemory.server.faults import Fault, field_fault
+from nomemory.server.faults import Fault, build_field_fault
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.cursor import Listing
@@ -225,4 +225,4 @@ def _parse_query(checker: FieldChecker, text: str) -> Query:
         return parse_query(text, QueryLimits(limits.max_query_chars, _QUERY_MAX_TERMS, _QUERY_MAX_DEPTH))
     except Fault as fault:
         other_fields = [violation for violation in checker.violations if violation.field != "query_text"]
-        raise field_fault(fault.reason, *fault.violations, *other_fields) from None
+        raise build_field_fault(fault.reason, *fault.violations, *other_fields) from None

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.contract_roles import role_from_contract
+from nomemory.recall.model.contract_roles import decode_role
 from nomemory.recall.model.question import Question, Turn
 from nomemory.server.api.validation.checker import FieldChecker, collect_violations
 from nomemory.server.message import ID_MAX_CHARS
@@ -99,7 +99,7 @@ def _check_question(checker: FieldChecker, text: str, context: pb.RecallContext,
         text,
         question_time,
         _check_time_range(message_filter) if context.HasField("time_range") else None,
-        None if role is None else role_from_contract(message_pb2.Role.ValueType(role)),
+        None if role is None else decode_role(message_pb2.Role.ValueType(role)),
         conversation_id=message_filter.conversation_id,
         exclude_conversation_ids=message_filter.exclude_conversation_ids,
     )
@@ -119,7 +119,7 @@ def _check_turn(checker: FieldChecker, field: str, turn: pb.Turn) -> Turn:
     text = checker.check_text(f"{field}.text", turn.text, maximum=_TURN_MAX_CHARS)
     if not text.strip():
         checker.add_violation(f"{field}.text", "must not be blank")
-    return Turn(role_from_contract(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
+    return Turn(decode_role(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
 
 
 def decode_current_time(

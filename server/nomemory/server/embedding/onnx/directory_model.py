@@ -21,8 +21,8 @@ import numpy.typing as npt
 from nomemory.server.embedding.local_model import LocalModelError, ModelResources, TextKind
 from nomemory.server.embedding.onnx.parallel_batcher import ParallelBatcher
 from nomemory.server.embedding.onnx.session import open_session
-from nomemory.server.embedding.vector import NUMBER_BYTES, UnusableVectorError, Vector, l2_normalize
-from nomemory.server.runtime.secure_files import file_digest
+from nomemory.server.embedding.vector import NUMBER_BYTES, UnusableVectorError, Vector, normalize_vector
+from nomemory.server.runtime.secure_files import compute_file_digest
 
 MODEL_FILE: Final = "model.onnx"
 TOKENIZER_FILE: Final = "tokenizer.json"
@@ -149,7 +149,7 @@ def main(arguments: list[str]) -> None:
     digest = hashlib.sha256("\0".join(arguments[1:]).encode())
     for path in sorted(Path(arguments[0]).iterdir()):
         if path.is_file():
-            digest.update(bytes.fromhex(file_digest(path)))
+            digest.update(bytes.fromhex(compute_file_digest(path)))
     sys.stdout.write(json.dumps({"digest": digest.hexdigest(), "dimension": dimension}) + "\n")
 
 
@@ -157,7 +157,7 @@ def _measure_dimension(model: DirectoryModel) -> int:
     """Embed a probe text and the smallest and largest token ids, and return the dimension of the vectors."""
     (vector,) = model.encode(["tea"])
     dimension = len(vector) // NUMBER_BYTES
-    l2_normalize(vector, dimension)
+    normalize_vector(vector, dimension)
     if dimension < _DIMENSION_MIN:
         raise LocalModelError("the model returns one number per text: it is a reranker, not an embedder")
     model.embed_tokens([[0, model.largest_token]])  # fails if the tokenizer belongs to another model

@@ -234,7 +234,7 @@ class E5GraphBuilder:
 
     def _dequantize_matrix(self, name: str, rows: int) -> _Floats:
         """Return a dequantized weight matrix, transposed for right multiplication."""
-        matrix = self._weights.matrix(f"{name}.w", rows)
+        matrix = self._weights.read_matrix(f"{name}.w", rows)
         if self._adapter is not None:
             matrix = self._adapter.adapt(name, matrix)
         return np.ascontiguousarray(matrix.T)

@@ -60,12 +60,13 @@ class E5Model:
         A text that exceeds the maximum length of the model is split into windows. The vector of a long text is the
         average of the vectors of its windows, weighted by length.
         """
-        windows_of_texts = [self._split_into_windows(self._tokenizer.token_ids(self._prefix + text)) for text in texts]
+        windows_of_texts = [self._split_into_windows(self._tokenizer.tokenize(self._prefix + text)) for text in texts]
         windows = list(chain.from_iterable(windows_of_texts))
         lengths = [len(window) + 2 for window in windows]
         vectors = iter(self._batcher.map(windows, lengths, _BATCH_TOKENS, self._embed_windows))
         return [
-            _weighted_mean([next(vectors) for _ in windows], list(map(len, windows))) for windows in windows_of_texts
+            _compute_weighted_mean([next(vectors) for _ in windows], list(map(len, windows)))
+            for windows in windows_of_texts
         ]
 
     def _split_into_windows(self, token_ids: Sequence[int]) -> Sequence[Sequence[int]]:
@@ -78,12 +79,12 @@ class E5Model:
         longest = max(lengths)
         padded = [[start, *window, *[end] * (longest - 1 - len(window))] for window in windows]
         embeddings = self._embeddings.lookup(list(chain.from_iterable(padded)), (len(windows), longest))
-        (vectors,) = self._session.run(None, {"token_embeddings": embeddings, **_inputs_of_lengths(lengths)})
+        (vectors,) = self._session.run(None, {"token_embeddings": embeddings, **_build_length_inputs(lengths)})
         return np.asarray(vectors[:, 0], np.float32)
 
 
 @lru_cache(_CACHED_LENGTHS)
-def _inputs_of_lengths(lengths: tuple[int, ...]) -> Mapping[str, npt.NDArray[np.generic]]:
+def _build_length_inputs(lengths: tuple[int, ...]) -> Mapping[str, npt.NDArray[np.generic]]:
     """Return the model inputs that depend only on the lengths of the texts in tokens."""
     tokens = np.array(lengths, np.int32)
     positions = np.arange(tokens.max(), dtype=np.int64)
@@ -95,6 +96,6 @@ def _inputs_of_lengths(lengths: tuple[int, ...]) -> Mapping[str, npt.NDArray[np.
     }
 
 
-def _weighted_mean(vectors: Sequence[_Floats], weights: Sequence[int]) -> Vector:
+def _compute_weighted_mean(vectors: Sequence[_Floats], weights: Sequence[int]) -> Vector:
     (vector, *others) = vectors
     return (np.average(vectors, axis=0, weights=weights) if others else vector).astype("<f4").tobytes()

@@ -11,7 +11,7 @@ _VNNI_FLAGS: Final = frozenset({"avx512_vnni", "avx_vnni"})
 
 
 @cache
-def int8_products_saturate() -> bool:
+def do_int8_products_saturate() -> bool:
     """Return whether products of unsigned and signed 8-bit matrices may saturate on this CPU.
 
     Products may saturate on x86-64 without VNNI, where ONNX Runtime adds pairs of products in 16 bits. Products of

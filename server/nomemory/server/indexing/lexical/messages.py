@@ -56,6 +56,6 @@ FAILURES_BY_NAME: Final[Mapping[str, type[Exception]]] = MappingProxyType(
 """Errors by class name. Only the name is sent, because the text of an error may quote a message."""
 
 
-def failure_name(error: BaseException) -> str:
+def get_failure_name(error: BaseException) -> str:
     """Return the class name that identifies an expected error in a reply."""
     return next(kind.__name__ for kind in type(error).__mro__ if kind in EXPECTED_FAILURES)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from nomemory.server.indexing.lexical.indexer import LexicalIndexer
-from nomemory.server.indexing.lexical.messages import EXPECTED_FAILURES, EraseDeleted, failure_name
+from nomemory.server.indexing.lexical.messages import EXPECTED_FAILURES, EraseDeleted, get_failure_name
 from nomemory.server.runtime.logs import configure_logs
 from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
 from nomemory.server.runtime.structured_logs import get_logger
@@ -75,7 +75,7 @@ def _run_indexer(indexer: LexicalIndexer, call_id: int, pipe: WorkerPipe) -> Non
         frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
         _log.error("the indexer failed", kind=type(error).__name__, frames=frames[-6:])
         with suppress(ConnectionError):
-            pipe.reply_error(call_id, failure_name(error))
+            pipe.reply_error(call_id, get_failure_name(error))
     except BaseException:
         pipe.close()
         raise

@@ -214,7 +214,7 @@ class Backlog(BacklogReader):
             self._connection.executemany(_INSERT_DEAD_LETTERS, dead_letters)
             self._connection.execute("UPDATE feed SET fed = ?, pending = 0", (_encode_position(position),))
 
-    def next_pending_messages(self, hot_users: Sequence[str], limit: int) -> list[PendingMessage]:
+    def read_pending_messages(self, hot_users: Sequence[str], limit: int) -> list[PendingMessage]:
         """Return pending messages: first those of recently queried users in equal shares, then the oldest."""
         taken: dict[tuple[str, str], PendingMessage] = {}
         share = -(-limit // max(1, len(hot_users)))

@@ -132,7 +132,7 @@ class BacklogFeed:
 
     def read_pending_messages(self, hot_users: Sequence[str], limit: int) -> list[DesiredPoints]:
         """Return the next pending messages, each with the points that the index should have."""
-        items = self.backlog.next_pending_messages(hot_users, limit)
+        items = self.backlog.read_pending_messages(hot_users, limit)
         desired: dict[PendingMessage, DesiredPoints] = {}
         for user_id, group in groupby(sorted(items, key=lambda item: item.user_id), key=lambda item: item.user_id):
             of_user = list(group)

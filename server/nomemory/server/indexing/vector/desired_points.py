@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalize
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, normalize_vector
 from nomemory.server.indexing.vector.backlog import PendingMessage
 from nomemory.server.message import Message
-from nomemory.server.metadata_hashes import entry_hashes
+from nomemory.server.metadata_hashes import compute_entry_hashes
 from nomemory.server.search.semantic.protocol import VectorPoint
 
 
@@ -39,7 +39,7 @@ class DesiredPoints:
         if message is None:
             return []
         parts = self.stored or (vectors if self.caller_vector is None else [self.caller_vector])
-        marks = entry_hashes(message.metadata.items())
+        marks = compute_entry_hashes(message.metadata.items())
         return [
             VectorPoint(
                 message.user_id,
@@ -62,6 +62,6 @@ def normalize_caller_vector(vector: Vector | None, dimension: int) -> Vector | N
     Return None if there is no vector, or if it is zero, not finite, or of another dimension than `dimension`.
     """
     try:
-        return l2_normalize(vector, dimension) if vector else None
+        return normalize_vector(vector, dimension) if vector else None
     except UnusableVectorError:
         return None

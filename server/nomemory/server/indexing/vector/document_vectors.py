@@ -7,7 +7,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from nomemory.server.embedding.protocol import Embedder, TextRefusedError
+from nomemory.server.embedding.protocol import Embedder, TextRejectedError
 from nomemory.server.embedding.vector import Vector
 
 _MIN_CACHED: Final = 1024
@@ -55,7 +55,7 @@ class DocumentVectors:
         while texts:
             try:
                 vectors = await self._embedder.embed_documents(texts)
-            except TextRefusedError as refusal:
+            except TextRejectedError as refusal:
                 self._cache[texts.pop(refusal.position)] = None
                 continue
             self._cache.update(zip(texts, vectors, strict=True))

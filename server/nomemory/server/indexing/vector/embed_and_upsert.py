@@ -138,7 +138,7 @@ class BatchIndexer:
         message = desired.message
         if message is None or desired.is_new or not desired.texts:
             return desired
-        stored = await self.index.version_vectors(message.user_id, message.message_id, desired.sequence)
+        stored = await self.index.read_version_vectors(message.user_id, message.message_id, desired.sequence)
         return replace(desired, stored=tuple(stored), texts=()) if len(stored) == len(desired.texts) else desired
 
     def _record_failure(self, batch: PointBatch, group: Sequence[DesiredPoints], fault: Fault) -> None:

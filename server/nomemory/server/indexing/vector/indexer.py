@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from nomemory.server.embedding.local import document_concurrency
+from nomemory.server.embedding.local import compute_document_concurrency
 from nomemory.server.embedding.protocol import Embedder, may_be_caused_by_text
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.indexing.vector.backlog import Backlog, BacklogReader
@@ -26,7 +26,7 @@ from nomemory.server.runtime.backoff import Backoff
 from nomemory.server.runtime.processes.supervisor import JobFault
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.structured_logs import get_logger
-from nomemory.server.search.semantic.collection import embedder_collection
+from nomemory.server.search.semantic.collection import create_embedder_collection
 from nomemory.server.search.semantic.hot_users import HotUserTracker
 from nomemory.server.search.semantic.index_progress import IndexerStatus
 from nomemory.server.search.semantic.protocol import VectorIndex
@@ -89,7 +89,7 @@ class VectorIndexer:
         self._leader: IndexingLeader | None = None
         self._term = 0
         self._faults = faults or ActiveFaults()
-        collection = embedder_collection(settings, vectors, embedder)
+        collection = create_embedder_collection(settings, vectors, embedder)
         self.collection = collection.name
         self.directory = collection.directory
         self._open_feed = open_feed
@@ -99,7 +99,7 @@ class VectorIndexer:
         self._settings = settings
         self._progress = BacklogReader(collection.backlog)
         self._hot = HotUserTracker(_HOT_USER_S)
-        concurrent_batches = document_concurrency()
+        concurrent_batches = compute_document_concurrency()
         call_max = {"openai": settings.embedder.batch_size, "local": _LOCAL_TEXTS * concurrent_batches}.get(
             embedder.kind, 1
         )
@@ -159,14 +159,14 @@ class VectorIndexer:
             return await self._shared.read_checkpoint()
         return self._progress.read_checkpoint()
 
-    async def wipe_backlog(self) -> None:
+    async def erase_backlog(self) -> None:
         """Wait until `run` has erased completed rows from the backlog file. Concurrent calls are not supported.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, the indexer was stopped.
         """
         if self._stopping.is_set():
-            raise _stopped_fault()
+            raise _build_stopped_fault()
         self._erasure = asyncio.get_running_loop().create_future()
         self._fed.set()
         await self._erasure
@@ -175,7 +175,7 @@ class VectorIndexer:
         """Finish the current batch, flush the index, and end `run`. A stopped indexer cannot be restarted."""
         self._stopping.set()
         if self._erasure is not None and not self._erasure.done():
-            self._erasure.set_exception(_stopped_fault())
+            self._erasure.set_exception(_build_stopped_fault())
         self._changed.set()
         self._fed.set()
 
@@ -327,7 +327,7 @@ class VectorIndexer:
             raise fault
         kind, now_s = Reason.Name(fault.reason), time.time()
         self._fault = JobFault(kind, self._fault.since_s if self._fault else now_s, now_s)
-        wait_s = self._backoff.next_delay_s()
+        wait_s = self._backoff.compute_next_delay_s()
         if not may_be_caused_by_text(fault):
             wait_s = max(wait_s, min(fault.retry_after_s or 0.0, _MAX_REQUESTED_WAIT_S))
         await _wait_for_event(self._stopping, wait_s)
@@ -336,7 +336,7 @@ class VectorIndexer:
         return self._should_interrupt or self._stopping.is_set()
 
 
-def _stopped_fault() -> Fault:
+def _build_stopped_fault() -> Fault:
     return Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the vector indexer was stopped")
 
 

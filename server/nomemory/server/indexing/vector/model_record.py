@@ -36,7 +36,7 @@ class ModelRecord:
         """Build the record of a collection from the settings."""
         variables = {
             variable: value
-            for field, variable in type(settings.embedder).variables_by_field().items()
+            for field, variable in type(settings.embedder).map_variables_by_field().items()
             if not isinstance(value := getattr(settings.embedder, field), SecretStr)
         }
         return cls(collection, {**variables, _ENDPOINT: _remove_credentials(settings.openai.base_url)})

@@ -28,7 +28,7 @@ class IndexLag:
         if not self._scrapes or self._scrapes[-1][0] < sequence:
             self._scrapes.append((sequence, self._now()))
 
-    def lag_s(self, checkpoint: int) -> float:
+    def compute_lag_s(self, checkpoint: int) -> float:
         """Return the seconds since the first scrape that saw a sequence number above `checkpoint`; 0 if none did."""
         index = bisect_right(self._scrapes, checkpoint, key=lambda scrape: scrape[0])
         return self._now() - self._scrapes[index][1] if index < len(self._scrapes) else 0.0

@@ -23,10 +23,10 @@ def _render_lines(samples: Samples) -> Iterator[str]:
         yield f"# HELP {family.name} {family.meaning}\n# TYPE {family.name} {family.kind}\n"
         values = samples.values.get(family.name, {})
         for labels in sorted(values):
-            yield from _sample_lines(family, labels, values[labels])
+            yield from _render_sample_lines(family, labels, values[labels])
 
 
-def _sample_lines(family: MetricFamily, labels: Labels, value: Value) -> Iterator[str]:
+def _render_sample_lines(family: MetricFamily, labels: Labels, value: Value) -> Iterator[str]:
     pairs = [f'{name}="{_escape_label(label)}"' for name, label in zip(family.labels, labels, strict=True)]
     if not isinstance(value, Histogram):
         yield f"{family.name}{_format_labels(pairs)} {value}\n"

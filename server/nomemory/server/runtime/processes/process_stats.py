@@ -33,7 +33,7 @@ class ProcessStats:
         return self.state in _WORKING_STATES or (before is not None and self.cpu_s > before.cpu_s)
 
 
-def process_stats(process_id: int) -> ProcessStats | None:
+def read_process_stats(process_id: int) -> ProcessStats | None:
     """Return the statistics of a process, or None if it has exited.
 
     On systems without /proc, the function runs `ps`.

@@ -45,14 +45,14 @@ class ProcessLaunch:
         """
         ours, theirs = socket.socketpair()
         with theirs:
-            descriptor, log = theirs.fileno(), standard_error.log_descriptor()
+            descriptor, log = theirs.fileno(), standard_error.get_log_descriptor()
             # -P keeps the current directory from shadowing modules.
             command = [sys.executable, "-P", "-m", self.module, str(descriptor), *self.arguments]
             try:
                 process = subprocess.Popen(  # noqa: S603 - a fixed command
                     command,
                     pass_fds=[descriptor] if log is None else [descriptor, log],
-                    env={**strip_settings(os.environ), **standard_error.log_environment(), **self.environment},
+                    env={**strip_settings(os.environ), **standard_error.build_log_environment(), **self.environment},
                     umask=UMASK,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,

@@ -90,7 +90,7 @@ class Supervisor:
             except BaseException as error:  # noqa: BLE001 - a Rust panic must not end the job
                 if time.monotonic() - began_at > _MAX_RESTART_DELAY_S:  # the job was healthy for a while
                     backoff.reset()
-                delay_s = backoff.next_delay_s()
+                delay_s = backoff.compute_next_delay_s()
                 self._record_failure(name, error, delay_s)
                 await self._wait_for_restart(delay_s)
             else:

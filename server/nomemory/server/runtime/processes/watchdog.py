@@ -13,7 +13,7 @@ from nomemory.server.runtime.active_faults import MEMORY_LIMIT_EXCEEDED, UNRESPO
 from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
 from nomemory.server.runtime.processes.ipc_connection import PipeConnection
 from nomemory.server.runtime.processes.ipc_protocol import Reply
-from nomemory.server.runtime.processes.process_stats import ProcessStats, process_stats
+from nomemory.server.runtime.processes.process_stats import ProcessStats, read_process_stats
 from nomemory.server.runtime.settings.serving import ProcessSettings
 from nomemory.server.runtime.structured_logs import get_logger
 
@@ -86,7 +86,7 @@ class Watchdog:
 
     async def run(self) -> None:
         """Watch the process."""
-        name = self._faults.qualified_name(self._component)
+        name = self._faults.build_qualified_name(self._component)
         self._registry.record_start(name, self._process_id)
         try:
             await self._watch_process()
@@ -100,7 +100,7 @@ class Watchdog:
             done, _ = await asyncio.wait([beat], timeout=self._policy.heartbeat_s)
             if done:
                 await asyncio.sleep(self._policy.heartbeat_s)
-            stats = await asyncio.to_thread(process_stats, self._process_id)
+            stats = await asyncio.to_thread(read_process_stats, self._process_id)
             if not self._pipe.is_open or not self._is_healthy(stats, beat):
                 return
             if beat.done():

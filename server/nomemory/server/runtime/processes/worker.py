@@ -113,7 +113,7 @@ class Worker:
         return await asyncio.shield(self._starting)
 
     async def _start(self) -> ChildProcess:
-        delay_s = self._backoff.next_delay_s()
+        delay_s = self._backoff.compute_next_delay_s()
         if self._child is not None:
             await self._child.close()
         await asyncio.sleep(delay_s)

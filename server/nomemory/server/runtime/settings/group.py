@@ -43,6 +43,6 @@ class SettingsGroup(BaseModel):
     heading: ClassVar[str]
 
     @classmethod
-    def variables_by_field(cls) -> dict[str, str]:
+    def map_variables_by_field(cls) -> dict[str, str]:
         """Return the name of the environment variable of each field."""
         return {name: str(field.validation_alias) for name, field in cls.model_fields.items()}

@@ -56,10 +56,10 @@ class Settings(BaseModel):
         Raises:
             ValidationError: a value is invalid.
         """
-        variables = _known_variables()
+        variables = _list_known_variables()
         environment = ((name.upper(), value) for name, value in os.environ.items())
         values: dict[str, object] = {name: value for name, value in environment if name in variables}
-        return cls._validate_groups(values | {_variable_of(name): value for name, value in overrides.items()})
+        return cls._validate_groups(values | {_get_variable(name): value for name, value in overrides.items()})
 
     def copy_with_changes(self, **changes: object) -> Self:
         """Return a copy with changed values, whose names have the form of the overrides of `from_environment`.
@@ -69,10 +69,10 @@ class Settings(BaseModel):
         """
         values = {
             variable: getattr(getattr(self, name), field)
-            for name, group in settings_groups().items()
-            for field, variable in group.variables_by_field().items()
+            for name, group in list_settings_groups().items()
+            for field, variable in group.map_variables_by_field().items()
         }
-        return self._validate_groups(values | {_variable_of(name): value for name, value in changes.items()})
+        return self._validate_groups(values | {_get_variable(name): value for name, value in changes.items()})
 
     @classmethod
     def _validate_groups(cls, values: dict[str, object]) -> Self:
@@ -80,7 +80,7 @@ class Settings(BaseModel):
         return cls.model_validate(dict.fromkeys(cls.model_fields, values))
 
 
-def settings_groups() -> dict[str, type[SettingsGroup]]:
+def list_settings_groups() -> dict[str, type[SettingsGroup]]:
     """Return the settings groups by name, in the order of docs/settings.md."""
     return {
         name: field.annotation
@@ -91,14 +91,16 @@ def settings_groups() -> dict[str, type[SettingsGroup]]:
 
 def strip_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Return a copy of an environment without the variables of settings. Case is ignored."""
-    variables = _known_variables()
+    variables = _list_known_variables()
     return {name: value for name, value in environment.items() if name.upper() not in variables}
 
 
-def _known_variables() -> set[str]:
-    return {variable for group in settings_groups().values() for variable in group.variables_by_field().values()}
+def _list_known_variables() -> set[str]:
+    return {
+        variable for group in list_settings_groups().values() for variable in group.map_variables_by_field().values()
+    }
 
 
-def _variable_of(name: str) -> str:
+def _get_variable(name: str) -> str:
     """Return the environment variable of an override. Variables of the OpenAI endpoint have no `NOMEMORY_` prefix."""
     return name.upper() if name.startswith("openai_") else f"{PREFIX}{name.upper()}"

@@ -44,7 +44,7 @@ def start_tracing(settings: Settings, stack: AsyncExitStack) -> CallTracer | Non
         OSError: the CA file cannot be read.
     """
     if not settings.tracing.is_enabled:
-        _refuse_without_endpoint(settings)
+        _reject_missing_endpoint(settings)
         return None
     exporter = _create_exporter(settings)
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - see above
@@ -94,7 +94,7 @@ def _create_exporter(settings: Settings) -> OTLPSpanExporter:
         raise TracingSettingsError("NOMEMORY_OTLP_CA requires an https:// endpoint")
     headers = () if settings.tracing.headers is None else _parse_headers(settings.tracing.headers.get_secret_value())
     if not is_tls:
-        _refuse_exposure(settings, target)
+        _reject_exposure(settings, target)
     from grpc import ssl_channel_credentials  # noqa: PLC0415
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
 
@@ -125,8 +125,8 @@ def _parse_endpoint(endpoint: str) -> tuple[str, bool]:
     return parts.netloc, parts.scheme == "https"
 
 
-def _refuse_without_endpoint(settings: Settings) -> None:
-    variables = settings.tracing.variables_by_field()
+def _reject_missing_endpoint(settings: Settings) -> None:
+    variables = settings.tracing.map_variables_by_field()
     for field in ("headers", "ca", "content"):
         if getattr(settings.tracing, field) not in {None, False}:
             raise TracingSettingsError(_NO_ENDPOINT.format(variables[field]))
@@ -139,9 +139,9 @@ def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((name.lower(), value) for name, value in pairs)
 
 
-def _refuse_exposure(settings: Settings, target: str) -> None:
+def _reject_exposure(settings: Settings, target: str) -> None:
     """Raise an error if headers or message content would be sent to another machine without TLS."""
-    variables = settings.tracing.variables_by_field()
+    variables = settings.tracing.map_variables_by_field()
     secret = [variables[field] for field in ("headers", "content") if getattr(settings.tracing, field)]
     if secret and not parse_listen_address(target).is_loopback() and not settings.identity.insecure_plaintext:
         raise TracingSettingsError(

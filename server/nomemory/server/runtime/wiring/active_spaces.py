@@ -13,7 +13,7 @@ from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.runtime.wiring.previous_model import PreviousModelUnavailableError, restore_previous_model
 from nomemory.server.runtime.wiring.rebuild_notice import log_rebuild_notice
 from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
-from nomemory.server.search.semantic.collection import embedder_collection
+from nomemory.server.search.semantic.collection import create_embedder_collection
 from nomemory.server.search.semantic.collection_state import discard_foreign_vectors
 from nomemory.server.store.position import LogPosition
 
@@ -38,9 +38,9 @@ async def open_indexed_spaces(
     Raises:
         ForeignCollectionError: a collection on the Qdrant server belongs to another message log.
     """
-    collection = embedder_collection(settings, builder.directory.vector_collections, embedder)
+    collection = create_embedder_collection(settings, builder.directory.vector_collections, embedder)
     notice = log_rebuild_notice(collection.name, was_discarded=discard_foreign_vectors(collection, position))
-    previous_faults, migration_notice = faults.previous_model_view(), ""
+    previous_faults, migration_notice = faults.create_previous_model_view(), ""
     try:
         previous = restore_previous_model(settings, builder.directory, embedder, position, previous_faults, meters)
     except PreviousModelUnavailableError as error:

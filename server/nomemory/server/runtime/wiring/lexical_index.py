@@ -71,7 +71,7 @@ def open_tantivy_index(
     index = open_lexical_index(directory.lexical_index, threads)
     stack.push_async_callback(index.close)
     work = FollowLog(
-        store.feed_opener(),
+        store.make_feed_opener(),
         directory.lexical_index,
         heap_bytes=_HEAP_BYTES,
         batch_max=_COMMIT_CHANGES_MAX,

@@ -37,5 +37,5 @@ def _record_last_position(store: LogStore, path: Path) -> None:
 
 
 def _read_position(store: LogStore) -> LogPosition:
-    with closing(store.feed_opener()()) as feed:
+    with closing(store.make_feed_opener()()) as feed:
         return feed.read_position()

@@ -14,7 +14,7 @@ from nomemory.server.runtime.wiring.sqlite_store import SqliteStore
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.store.change_feed import ChangeFeed
 from nomemory.server.store.damage import DamageRegistry
-from nomemory.server.store.expiry_sweeper import ExpiredMessageRemover
+from nomemory.server.store.expiry_sweeper import ExpiredMessageDeleter
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.protocol import ErasableLog, LogReader, LogWriter
 from nomemory.server.store.sqlite.inspection import LogInspector
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
 
 
-class QueuedWriter(LogWriter, ExpiredMessageRemover, Protocol):
+class QueuedWriter(LogWriter, ExpiredMessageDeleter, Protocol):
     """A writer of the message log that queues writes."""
 
     @property
@@ -75,7 +75,7 @@ class LogStore(Protocol):
     def open_lexical_index(self, damage_registry: DamageRegistry, stack: AsyncExitStack) -> LexicalIndex | None:
         """Open the lexical index in the database, or return None if the backend has no lexical index."""
 
-    def feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
+    def make_feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
         """Return a function that opens the change feed, and that can be pickled if `damage_registry` is None."""
 
     def create_shared_index(self, collection: str) -> PostgresSharedIndex | None:

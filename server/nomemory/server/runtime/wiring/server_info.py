@@ -13,7 +13,7 @@ from nomemory.server.api.services.server_service import ServerService
 from nomemory.server.api.validation.recall_requests import TURNS_MAX
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.recall_planner import uses_chat_model
-from nomemory.server.runtime.wiring.recall_wiring import skill_library
+from nomemory.server.runtime.wiring.recall_wiring import create_skill_library
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.v1 import server_service_pb2 as pb
 
@@ -42,16 +42,16 @@ def make_server_service(
     return ServerService(
         pb.GetServerInfoResponse(
             version=__version__,
-            features=[*services, *_optional_features(settings, services, embeds=embeds)],
-            limits=_server_limits(settings, services),
+            features=[*services, *_list_optional_features(settings, services, embeds=embeds)],
+            limits=_build_server_limits(settings, services),
         ),
         reads,
         spaces,
-        skill_library(settings).list_names if _RECALL in services else tuple,
+        create_skill_library(settings).list_names if _RECALL in services else tuple,
     )
 
 
-def _optional_features(settings: Settings, services: Sequence[str], *, embeds: bool) -> Iterator[str]:
+def _list_optional_features(settings: Settings, services: Sequence[str], *, embeds: bool) -> Iterator[str]:
     if embeds:
         yield "semantic_search_text"
     if _RECALL in services and uses_chat_model(settings):
@@ -62,7 +62,7 @@ def _optional_features(settings: Settings, services: Sequence[str], *, embeds: b
         yield "retention"
 
 
-def _server_limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
+def _build_server_limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
     """Return the limits of the services. The limits of a service that the server does not serve are 0."""
     limits = settings.limits
     described = pb.ServerLimits(max_request_bytes=limits.max_request_bytes)

@@ -26,7 +26,7 @@ from nomemory.server.runtime.token_keys import FileTokenCipher
 from nomemory.server.runtime.tracing.traced import trace_lexical_index, trace_log_reader, trace_search
 from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError
 from nomemory.server.runtime.wiring.recall_wiring import make_recall_service
-from nomemory.server.runtime.wiring.remote_query import remote_query
+from nomemory.server.runtime.wiring.remote_query import open_remote_query
 from nomemory.server.runtime.wiring.server_components import ServerComponents
 from nomemory.server.runtime.wiring.server_info import make_server_service
 from nomemory.server.search.conversation_listing import ConversationListing
@@ -69,7 +69,7 @@ async def make_services(
         UserListing(log, cursors),
         trace_search(LexicalListing(lexical, log, cursors, reply_max), "read_page", settings),
         trace_search(SemanticSearch(log, speakers, reply_max), "search", settings),
-        trace_search(_hybrid_search(settings, lexical, log, speakers, slots, threads), "search", settings),
+        trace_search(_create_hybrid_search(settings, lexical, log, speakers, slots, threads), "search", settings),
         tokens,
         components.spaces,
         settings,
@@ -105,12 +105,12 @@ def make_recall_only_services(
             "NOMEMORY_RECALL_UPSTREAM_API_KEY is set but callers are not authenticated: any local process could read "
             "the upstream server's messages. Configure credentials, see docs/authentication.md"
         )
-    stub, metadata = remote_query(settings, stack)
+    stub, metadata = open_remote_query(settings, stack)
     recall: Service = make_recall_service(settings, stub, metadata, stack, meters=meters, faults=faults)
     return [recall, make_server_service(settings, [recall])]
 
 
-def _hybrid_search(
+def _create_hybrid_search(
     settings: Settings,
     lexical: LexicalIndex,
     log: LogReader,
@@ -150,7 +150,7 @@ def _parse_weights(settings: Settings) -> RankingWeights:
 
 
 def _sample_reads(admission: ReadAdmission, spaces: ActiveSpace, samples: Samples) -> None:
-    load = admission.current_load()
+    load = admission.get_current_load()
     samples.set_value(catalog.READS_RUNNING, load.running)
     samples.set_value(catalog.READS_WAITING, load.waiting)
     samples.set_value(catalog.READS_USERS, load.users)

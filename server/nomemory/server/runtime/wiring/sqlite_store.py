@@ -70,7 +70,7 @@ class SqliteStore:
     def open_lexical_index(self, _damage: DamageRegistry, _stack: AsyncExitStack) -> None:
         """Return None, because the lexical index is a Tantivy index in the data directory."""
 
-    def feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
+    def make_feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
         """Return a function that opens the change feed of the message log."""
         return (
             partial(SqliteChangeFeed, self._path)

@@ -14,7 +14,7 @@ from nomemory.server.indexing.vector.reconcile import Reconciliation, Reconcilia
 from nomemory.server.indexing.vector.text_parts import split_text
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.search.semantic.collection import embedder_collection
+from nomemory.server.search.semantic.collection import create_embedder_collection
 from nomemory.server.search.semantic.factory import create_vector_index
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.sqlite.feed import SqliteChangeFeed
@@ -39,7 +39,7 @@ async def check_vector_index(settings: Settings) -> ReconciliationReport | None:
     async with AsyncExitStack() as stack:
         embedder = choose_embedder(settings)
         stack.push_async_callback(embedder.close)
-        collection = embedder_collection(settings, directory.vector_collections, embedder)
+        collection = create_embedder_collection(settings, directory.vector_collections, embedder)
         if not collection.backlog.exists():
             return None
         log = stack.enter_context(closing(SqliteChangeFeed(directory.log_file)))

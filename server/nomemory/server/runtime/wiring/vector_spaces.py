@@ -22,7 +22,7 @@ from nomemory.server.runtime.tracing.traced import trace_vector_index
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
 from nomemory.server.runtime.wiring.log_store import LogStore
 from nomemory.server.search.semantic.collection import (
-    qdrant_collection_name,
+    build_qdrant_collection_name,
 )
 from nomemory.server.search.semantic.factory import create_vector_index
 from nomemory.server.search.semantic.limited_search import LimitedVectorSearch
@@ -37,7 +37,7 @@ VECTOR_JOB = "vector-indexer"
 """The job name of the vector indexer."""
 
 
-def _no_query_failure_s() -> float:
+def _report_no_query_failure() -> float:
     return 0.0
 
 
@@ -62,7 +62,7 @@ class VectorSpaces:
         settings: Settings,
         embedder: Embedder,
         faults: ActiveFaults,
-        failing_s: Callable[[], float] = _no_query_failure_s,
+        failing_s: Callable[[], float] = _report_no_query_failure,
     ) -> IndexedSpace:
         """Open the vector index of a model and start its indexer.
 
@@ -84,7 +84,7 @@ class VectorSpaces:
             index,
             indexer,
             partial(supervisor.fault, VECTOR_JOB),
-            tuple(map(faults.qualified_name, (VECTOR_ENGINE, VECTOR_INDEX, QDRANT))),
+            tuple(map(faults.build_qualified_name, (VECTOR_ENGINE, VECTOR_INDEX, QDRANT))),
             failing_s,
             partial(
                 write_model_record, self.directory.model_record, ModelRecord.from_settings(settings, indexer.collection)
@@ -110,10 +110,10 @@ class VectorSpaces:
     ) -> VectorIndexer:
         vectors, changed = self.directory.vector_collections, self.committed.subscribe()
         stack.callback(self.committed.unsubscribe, changed)
-        shared = self.store.create_shared_index(qdrant_collection_name(settings, vectors, embedder))
+        shared = self.store.create_shared_index(build_qdrant_collection_name(settings, vectors, embedder))
         if shared is not None:
             stack.push_async_callback(shared.close)
-        feed = self.store.feed_opener()
+        feed = self.store.make_feed_opener()
         indexer = VectorIndexer(feed, index, embedder, vectors, settings, changed, faults, shared)
         stack.callback(indexer.close)
         return indexer

@@ -13,7 +13,7 @@ from nomemory.server.api.http.metrics_page import MetricsPage
 from nomemory.server.api.http.request_rejecter import RequestRejecter
 from nomemory.server.api.http.server import HttpServer
 from nomemory.server.api.identity.access import AccessControl
-from nomemory.server.api.identity.tls import tls_files
+from nomemory.server.api.identity.tls import get_tls_files
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.runtime.listen_address import ListenAddress, ListenAddresses
 from nomemory.server.runtime.metrics.exporter import MetricsExporter
@@ -33,7 +33,7 @@ def make_web_servers(
     The API has no metrics endpoint if `exporter` is None.
     """
     page = MetricsPage(exporter, access, settings) if exporter else None
-    tls, idle_s = tls_files(settings), settings.connections.connection_idle_timeout_s
+    tls, idle_s = get_tls_files(settings), settings.connections.connection_idle_timeout_s
     if addresses.http is not None:
         yield "http", HttpServer(build_api_application(pipeline, health, settings, page), tls, idle_s), addresses.http
     if addresses.metrics is not None and page is not None:

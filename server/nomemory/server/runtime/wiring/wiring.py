@@ -84,7 +84,7 @@ async def build_components(
             spaces,
             serving,
             cleanup,
-            _log_end_position(store),
+            _read_log_end_position(store),
             settings.embedder.previous_timeout_s,
             settings.timing.default_deadline_s,
         )
@@ -99,8 +99,8 @@ async def build_components(
     return ServerComponents(log, metered_writer, lexical.index, serving, report, faults, threads)
 
 
-def _log_end_position(store: LogStore) -> FeedPosition:
-    with closing(store.feed_opener()()) as feed:
+def _read_log_end_position(store: LogStore) -> FeedPosition:
+    with closing(store.make_feed_opener()()) as feed:
         return feed.read_end_position()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from nomemory.server.faults import Fault, Reason, Violation, field_fault
+from nomemory.server.faults import Fault, Reason, Violation, build_field_fault
 from nomemory.server.search.grammar.parser import (
     Chain,
     Clause,
@@ -15,16 +15,16 @@ from nomemory.server.search.grammar.parser import (
     QueryToken,
     QueryTokenKind,
     build_clause,
-    nesting_depth,
+    compute_nesting_depth,
     split_query,
 )
 from nomemory.server.search.grammar.question import rank_as_question
 from nomemory.server.search.grammar.text_terms import (
     TermSets,
+    build_exact_leaf,
+    build_phrase_leaf,
     combine_term_sets,
-    exact_leaf,
-    phrase_leaf,
-    ranking_terms,
+    extract_word_ranking_terms,
 )
 from nomemory.server.search.grammar.tree import (
     AllOf,
@@ -72,18 +72,18 @@ def parse_query(text: str, limits: QueryLimits) -> Query:
         Fault: QUERY_TOO_COMPLEX, for the field `query_text`, if the query exceeds a limit.
     """
     if len(text) > limits.chars:
-        raise _query_too_complex_fault(f"is longer than {limits.chars} characters")
+        raise _build_query_too_complex_fault(f"is longer than {limits.chars} characters")
     text = remove_invisible_characters(text)
     tokens = split_query(text)
     if not tokens:
         return Query()
-    if nesting_depth(tokens) > limits.depth:
-        raise _query_too_complex_fault(f"nests deeper than {limits.depth} levels")
+    if compute_nesting_depth(tokens) > limits.depth:
+        raise _build_query_too_complex_fault(f"nests deeper than {limits.depth} levels")
     root = _convert_clause(build_clause(iter(tokens)), is_exact=False)
     if count_terms(root) > limits.terms:
         frequent = _select_frequent_terms(text, limits.terms)
         if not frequent or any(token.kind is not QueryTokenKind.WORD for token in tokens):
-            raise _query_too_complex_fault(f"has more than {limits.terms} terms")
+            raise _build_query_too_complex_fault(f"has more than {limits.terms} terms")
         return Query(build_any_of(frequent))
     return _rank_question(text, tokens, Query(root))
 
@@ -97,12 +97,12 @@ def _rank_question(text: str, tokens: Sequence[QueryToken], query: Query) -> Que
     """Weight the terms of a query without operators like those of a question; return other queries unchanged."""
     if any(token.kind in _OPERATORS for token in tokens):
         return query
-    phrases = [phrase_leaf(token.text) for token in tokens if token.kind is QueryTokenKind.PHRASE]
+    phrases = [build_phrase_leaf(token.text) for token in tokens if token.kind is QueryTokenKind.PHRASE]
     return rank_as_question(QuestionAnalysis(text), query, phrases)
 
 
-def _query_too_complex_fault(description: str) -> Fault:
-    return field_fault(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", description))
+def _build_query_too_complex_fault(description: str) -> Fault:
+    return build_field_fault(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", description))
 
 
 def _convert_clause(clause: Clause, *, is_exact: bool) -> Node:
@@ -125,7 +125,7 @@ def _convert_group(chains: Sequence[Chain], *, is_exact: bool) -> Node:
 def _build_term_sets(chain: Chain, *, is_exact: bool) -> TermSets:
     match chain:
         case [Operand(QueryToken(QueryTokenKind.WORD, word), negated=False)] if not is_exact:
-            return ranking_terms(word)
+            return extract_word_ranking_terms(word)
         case _:
             return TermSets(strong_terms=(_convert_chain(chain, is_exact=is_exact),))
 
@@ -140,5 +140,5 @@ def _convert_chain(chain: Chain, *, is_exact: bool) -> Node:
 
 def _convert_operand(part: QueryToken | Clause, *, is_exact: bool) -> Node:
     if isinstance(part, QueryToken):
-        return phrase_leaf(part.text) if part.kind is QueryTokenKind.PHRASE else exact_leaf(part.text)
+        return build_phrase_leaf(part.text) if part.kind is QueryTokenKind.PHRASE else build_exact_leaf(part.text)
     return _convert_clause(part, is_exact=is_exact)

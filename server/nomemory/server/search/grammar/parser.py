@@ -59,7 +59,7 @@ def split_query(text: str) -> list[QueryToken]:
     return _drop_incomplete_operators(list(_split_tokens(text, delimiters)))
 
 
-def nesting_depth(tokens: Sequence[QueryToken]) -> int:
+def compute_nesting_depth(tokens: Sequence[QueryToken]) -> int:
     """Return the maximum nesting depth of the parentheses."""
     deepest = level = 0
     for token in tokens:
@@ -141,16 +141,17 @@ def _drop_incomplete_operators(tokens: list[QueryToken]) -> list[QueryToken]:
     """Convert operators without operands to words: first AND and OR, then NOT from right to left."""
     for index, token in enumerate(tokens):
         if token.kind in (QueryTokenKind.AND, QueryTokenKind.OR) and not (
-            _token_kind(tokens, index - 1) in _ENDS_OPERAND and _token_kind(tokens, index + 1) in _BEGINS_OPERAND
+            _get_token_kind(tokens, index - 1) in _ENDS_OPERAND
+            and _get_token_kind(tokens, index + 1) in _BEGINS_OPERAND
         ):
             tokens[index] = QueryToken(QueryTokenKind.WORD, token.text)
     for index, token in reversed(list(enumerate(tokens))):
-        if token.kind is QueryTokenKind.NOT and _token_kind(tokens, index + 1) not in _BEGINS_OPERAND:
+        if token.kind is QueryTokenKind.NOT and _get_token_kind(tokens, index + 1) not in _BEGINS_OPERAND:
             tokens[index] = QueryToken(QueryTokenKind.WORD, token.text)
     return tokens
 
 
-def _token_kind(tokens: Sequence[QueryToken], index: int) -> QueryTokenKind | None:
+def _get_token_kind(tokens: Sequence[QueryToken], index: int) -> QueryTokenKind | None:
     return tokens[index].kind if 0 <= index < len(tokens) else None
 
 

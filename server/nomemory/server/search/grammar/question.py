@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nomemory.server.search.grammar.text_terms import combine_term_sets, ranking_terms
+from nomemory.server.search.grammar.text_terms import combine_term_sets, extract_word_ranking_terms
 from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost
-from nomemory.text.names import candidate_name_terms
+from nomemory.text.names import extract_candidate_name_terms
 from nomemory.text.question_analysis import QuestionAnalysis
 from nomemory.text.question_words import remove_question_words
 
@@ -27,14 +27,18 @@ def rank_as_question(analysis: QuestionAnalysis, query: Query, phrases: Iterable
         " ".join(map(remove_question_words, analysis.question_sentences)).split() if analysis.contains_question else []
     )
     downweighted = (
-        _leaves_outside_question(query.leaves, words, phrases) if words and words != text.split() else frozenset[Leaf]()
+        _find_leaves_outside_question(query.leaves, words, phrases)
+        if words and words != text.split()
+        else frozenset[Leaf]()
     )
-    return Query(query.root, downweighted, tuple(_speaker_boosts(analysis)), uses_class_weight=True)
+    return Query(query.root, downweighted, tuple(_build_speaker_boosts(analysis)), uses_class_weight=True)
 
 
-def _leaves_outside_question(leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]) -> frozenset[Leaf]:
+def _find_leaves_outside_question(
+    leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]
+) -> frozenset[Leaf]:
     """Return all leaves except the content words of question sentences; none if the query has no such content words."""
-    in_question = {*phrases, *combine_term_sets(map(ranking_terms, words)).strong_terms}
+    in_question = {*phrases, *combine_term_sets(map(extract_word_ranking_terms, words)).strong_terms}
     return (
         frozenset(leaf for leaf in leaves if leaf not in in_question)
         if in_question.intersection(leaves)
@@ -42,8 +46,8 @@ def _leaves_outside_question(leaves: Sequence[Leaf], words: Iterable[str], phras
     )
 
 
-def _speaker_boosts(analysis: QuestionAnalysis) -> Iterable[SpeakerBoost]:
-    names = candidate_name_terms(analysis.text)
+def _build_speaker_boosts(analysis: QuestionAnalysis) -> Iterable[SpeakerBoost]:
+    names = extract_candidate_name_terms(analysis.text)
     if names:
         yield SpeakerBoost(tuple(names))
     if analysis.contains_question and analysis.asks_in_first_person:

@@ -40,23 +40,23 @@ def combine_term_sets(term_sets: Iterable[TermSets]) -> TermSets:
     )
 
 
-def phrase_leaf(text: str) -> Leaf:
+def build_phrase_leaf(text: str) -> Leaf:
     """Return a phrase with all tokens of a text, in order. The text must not be blank."""
-    return _literal_leaf(tokenize(text))
+    return _build_literal_leaf(tokenize(text))
 
 
-def exact_leaf(word: str) -> Leaf:
+def build_exact_leaf(word: str) -> Leaf:
     """Return the leaf of a word that is an operand of AND or NOT: the stem of the word, or its literal tokens."""
     tokens = _trim_punctuation(tokenize(word))
     if len(tokens) == 1 and _is_content_word(tokens[0]):
-        return _stem_leaf(tokens[0])
-    return _literal_leaf(tokens)
+        return _build_stem_leaf(tokens[0])
+    return _build_literal_leaf(tokens)
 
 
-def ranking_terms(word: str) -> TermSets:
+def extract_word_ranking_terms(word: str) -> TermSets:
     """Return the ranking terms of a word: character pairs in unspaced scripts, otherwise stems and literal tokens."""
     return combine_term_sets(
-        _pair_terms(run) if kind is TokenKind.CHARACTER else _word_terms(run)
+        _pair_terms(run) if kind is TokenKind.CHARACTER else _extract_word_terms(run)
         for kind, run in _split_runs(tokenize(word), word)
     )
 
@@ -64,28 +64,28 @@ def ranking_terms(word: str) -> TermSets:
 def _split_runs(tokens: Sequence[Token], word: str) -> Iterator[tuple[TokenKind, list[Token]]]:
     """Split a word into runs of characters, runs of words and symbols, and punctuation between the runs."""
 
-    def group_key(token: Token) -> tuple[TokenKind, bool]:
+    def get_group_key(token: Token) -> tuple[TokenKind, bool]:
         kind = TokenKind.CHARACTER if token.kind is TokenKind.CHARACTER else TokenKind.WORD
         return kind, word[token.start] in _BREAKS
 
-    for (kind, _), run in groupby(tokens, group_key):
+    for (kind, _), run in groupby(tokens, get_group_key):
         yield kind, list(run)
 
 
 def _pair_terms(run: Sequence[Token]) -> TermSets:
     if len(run) == 1:
-        return TermSets(strong_terms=(_literal_leaf(run),))
+        return TermSets(strong_terms=(_build_literal_leaf(run),))
     return TermSets(strong_terms=tuple(Leaf(TokenField.TERMS, (term.text,)) for term in extract_ranking_terms(run)))
 
 
-def _word_terms(run: Sequence[Token]) -> TermSets:
+def _extract_word_terms(run: Sequence[Token]) -> TermSets:
     """Return the terms of a run of tokens without spaces, such as a word, a possessive, C++, an address or an emoji."""
     core = _trim_punctuation(run)
     if _is_weak(core):
-        return TermSets(weak_terms=(_literal_leaf(core),))
+        return TermSets(weak_terms=(_build_literal_leaf(core),))
     if _is_content_word(core[0]) and (len(core) == 1 or _is_possessive(core)):
-        return TermSets(strong_terms=(_stem_leaf(core[0]),))
-    return TermSets(strong_terms=(_literal_leaf(core),))
+        return TermSets(strong_terms=(_build_stem_leaf(core[0]),))
+    return TermSets(strong_terms=(_build_literal_leaf(core),))
 
 
 def _trim_punctuation(tokens: Sequence[Token]) -> Sequence[Token]:
@@ -120,9 +120,9 @@ def _is_possessive(core: Sequence[Token]) -> bool:
     return [token.text for token in core[1:]] == ["'", "s"]
 
 
-def _stem_leaf(token: Token) -> Leaf:
+def _build_stem_leaf(token: Token) -> Leaf:
     return Leaf(TokenField.TERMS, tuple(stem_words([token.text])))
 
 
-def _literal_leaf(tokens: Sequence[Token]) -> Leaf:
+def _build_literal_leaf(tokens: Sequence[Token]) -> Leaf:
     return Leaf(TokenField.CHARS, tuple(token.text for token in tokens))

@@ -91,9 +91,9 @@ class Query:
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
         """The distinct leaves that contribute to the score, in the order of the query text."""
-        return tuple(dict.fromkeys(_scoring_leaves(self.root)))
+        return tuple(dict.fromkeys(_collect_scoring_leaves(self.root)))
 
-    def idf_factor(self, leaf: Leaf) -> float:
+    def get_idf_factor(self, leaf: Leaf) -> float:
         """Return the factor by which the IDF of a leaf is multiplied."""
         return _DOWNWEIGHT if leaf in self.downweighted else 1.0
 
@@ -169,16 +169,16 @@ def count_terms(node: Node) -> int:
             return sum(map(count_terms, parts))
 
 
-def _scoring_leaves(node: Node) -> Iterator[Leaf]:
+def _collect_scoring_leaves(node: Node) -> Iterator[Leaf]:
     match node:
         case Leaf():
             yield node
         case AllOf(required):
             for child in required:
-                yield from _scoring_leaves(child)
+                yield from _collect_scoring_leaves(child)
         case AnyOf(parts):
             for child in parts:
-                yield from _scoring_leaves(child)
+                yield from _collect_scoring_leaves(child)
 
 
 def _is_uniform(node: Node) -> bool:
@@ -188,4 +188,4 @@ def _is_uniform(node: Node) -> bool:
         case AllOf(required):
             return all(map(_is_uniform, required))
         case AnyOf():
-            return not any(True for _ in _scoring_leaves(node))
+            return not any(True for _ in _collect_scoring_leaves(node))

@@ -57,7 +57,7 @@ class AuthorLabelFinder:
         Raises:
             Fault: INDEX_UNAVAILABLE.
         """
-        before, leaves = Filter(until_us=until_us), _term_leaves(question)
+        before, leaves = Filter(until_us=until_us), _list_term_leaves(question)
         postings = await self.lexical.postings(user_id, list(leaves), before, self.max_sequences)
         frequent = [
             leaf for leaf, posting in zip(leaves.values(), postings, strict=True) if posting.count >= _MIN_SHARE * total
@@ -75,7 +75,7 @@ class AuthorLabelFinder:
         return [name for name, count in labels.items() if count >= _MIN_LABELED]
 
 
-def _term_leaves(question: str) -> dict[str, Leaf]:
+def _list_term_leaves(question: str) -> dict[str, Leaf]:
     """Return the first terms of a question, each with the leaf that matches its tokens."""
     tokens = tokenize(remove_question_words(question))
     return {

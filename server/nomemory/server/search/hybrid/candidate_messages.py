@@ -24,7 +24,7 @@ from nomemory.server.search.hybrid.message_features import (
 from nomemory.server.search.speakers import select_main_speakers
 from nomemory.text.analysis import analyze_text
 from nomemory.text.attachments import remove_attachments
-from nomemory.text.names import name_prefix
+from nomemory.text.names import get_name_prefix
 
 _MAX_REPLY_GAP_US: Final = 30 * 60 * 1_000_000
 """Maximum time between a message and the message that follows it in the same conversation."""
@@ -165,7 +165,7 @@ class Timeline:
     @cached_property
     def has_concrete_content(self) -> Flags:
         """A mask of the messages that contain a number, a title, or a name that is not an author's."""
-        authors = set(map(name_prefix, self.speakers))
+        authors = set(map(get_name_prefix, self.speakers))
         return np.array([not feature.names <= authors for feature in self.features], dtype=np.bool_)
 
     @cached_property
@@ -225,12 +225,12 @@ class Timeline:
         first = np.maximum(indexes - _WINDOW, np.repeat(ends - self.conversation_sizes, self.conversation_sizes))
         return first, np.minimum(indexes + _WINDOW + 1, np.repeat(ends, self.conversation_sizes))
 
-    def role_mask(self, role: Role) -> Flags:
+    def build_role_mask(self, role: Role) -> Flags:
         """Return a mask of the messages by authors with a role."""
         mask: Flags = self.roles == int(role)
         return mask
 
-    def filter_mask(self, message_filter: Filter) -> Flags:
+    def build_filter_mask(self, message_filter: Filter) -> Flags:
         """Return a mask of the messages that pass a filter."""
         mask = np.ones(len(self), dtype=np.bool_)
         if message_filter.since_us is not None:
@@ -238,7 +238,7 @@ class Timeline:
         if message_filter.until_us is not None:
             mask &= self.ts_us < message_filter.until_us
         if message_filter.role is not None:
-            mask &= self.role_mask(message_filter.role)
+            mask &= self.build_role_mask(message_filter.role)
         if message_filter.conversation_id:
             mask &= self._conversation_numbers == self._number_by_conversation.get(message_filter.conversation_id, -1)
         for excluded in message_filter.exclude_conversation_ids:
@@ -269,7 +269,7 @@ class Timeline:
         at = np.minimum(np.searchsorted(ordered, sequences), len(self) - 1)
         return order[at], ordered[at] == sequences
 
-    def message_terms(self, index: int) -> tuple[str, ...]:
+    def get_message_terms(self, index: int) -> tuple[str, ...]:
         """Return the distinct terms of a message, sorted."""
         return self._extract_terms(index, None)
 
@@ -279,9 +279,9 @@ class Timeline:
 
         The cache of the terms is shared with the objects that `truncate` returns.
         """
-        return list(map(self.message_terms, range(len(self))))
+        return list(map(self.get_message_terms, range(len(self))))
 
-    def leading_terms(self, index: int) -> tuple[str, ...]:
+    def get_leading_terms(self, index: int) -> tuple[str, ...]:
         """Return the distinct terms of the first 1,000 characters of a message."""
         is_long = self.features[index].chars > _LEADING_TERMS_CHARS
         return self._extract_terms(index, _LEADING_TERMS_CHARS if is_long else None)
@@ -291,7 +291,7 @@ class Timeline:
         sequences = {message.sequence for message in self.logged}
         return replace(self, _terms={key: terms for key, terms in previous._terms.items() if key.sequence in sequences})
 
-    def leading_text(self, index: int) -> str:
+    def get_leading_text(self, index: int) -> str:
         """Return the leading content of a message, without descriptions of attachments."""
         return remove_attachments(decode_leading_content(self.logged[index]))
 

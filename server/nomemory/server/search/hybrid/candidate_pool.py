@@ -24,7 +24,7 @@ from nomemory.server.search.hybrid.term_occurrences import (
     convert_postings,
     find_term_occurrences,
 )
-from nomemory.server.search.hybrid.term_scores import idf
+from nomemory.server.search.hybrid.term_scores import compute_idf
 from nomemory.server.search.hybrid.timeline_cache import TimelineCache, TimelineKey
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.semantic.protocol import VectorHit
@@ -163,7 +163,7 @@ class CandidatePoolReader:
         if pool is not None:
             return pool
         overall = [hits.overall_hits for hits in nearest]
-        candidates = await self._candidate_sequences(user_id, message_filter, question, overall, total)
+        candidates = await self._collect_candidate_sequences(user_id, message_filter, question, overall, total)
         in_period = [hit.sequence for hits in nearest for hit in hits.period_hits]
         logged = await _read_limited_messages(
             self._read_batches(user_id, list(dict.fromkeys([*candidates, *in_period])))
@@ -222,7 +222,7 @@ class CandidatePoolReader:
         return await self.threads.run(build_timeline, logged[: self.timeline_max], previous)
 
     async def _read_pages(self, key: TimelineKey) -> AsyncGenerator[Sequence[LoggedMessage], None]:
-        before = _page_position(key.until_us)
+        before = _convert_to_page_position(key.until_us)
         for _ in range(0, self.timeline_max, _BATCH):
             page = await self.log.read_page(key.user_id, EVERYTHING, before=before, pinned=key.sequence, limit=_BATCH)
             yield page
@@ -258,7 +258,7 @@ class CandidatePoolReader:
             present |= missing
         return retracting
 
-    async def _candidate_sequences(
+    async def _collect_candidate_sequences(
         self,
         user_id: str,
         message_filter: Filter,
@@ -274,7 +274,7 @@ class CandidatePoolReader:
         return await self.threads.run(_merge_candidates, by_sentence, nearest, total, self.candidates_max)
 
 
-def _page_position(until_us: int | None) -> MessagePosition | None:
+def _convert_to_page_position(until_us: int | None) -> MessagePosition | None:
     """Convert a time to a position in the message log: reading from a position is faster than filtering by time."""
     return None if until_us is None else MessagePosition(until_us, "")
 
@@ -309,7 +309,7 @@ def _merge_candidates(
     """Return the sequence numbers of the messages with the highest sums of normalized scores, best first."""
     merged: dict[int, float] = {}
     for sentence, postings in enumerate(by_sentence):
-        lexical = _lexical_candidates(postings, total, limit)
+        lexical = _select_lexical_candidates(postings, total, limit)
         semantic = [(hit.sequence, hit.score) for hit in nearest[sentence]] if nearest else []
         for sequence, score in [*_normalize_min_max(lexical), *_normalize_min_max(semantic)]:
             merged[sequence] = merged.get(sequence, 0.0) + score
@@ -317,13 +317,13 @@ def _merge_candidates(
     return sorted(newest_first, key=merged.__getitem__, reverse=True)[:limit]
 
 
-def _lexical_candidates(postings: Sequence[Posting], total: int, limit: int) -> list[tuple[int, float]]:
+def _select_lexical_candidates(postings: Sequence[Posting], total: int, limit: int) -> list[tuple[int, float]]:
     """Return the sequence numbers of the messages with the highest sums of squared IDFs, and the sums, best first."""
     present = [posting for posting in postings if len(posting.sequences)]
     if not present:
         return []
     sequences = np.concatenate([posting.sequences for posting in present])
-    weights = np.concatenate([np.full(len(item.sequences), idf(item.count, total) ** 2) for item in present])
+    weights = np.concatenate([np.full(len(item.sequences), compute_idf(item.count, total) ** 2) for item in present])
     unique, inverse = np.unique(sequences, return_inverse=True)
     sums = np.bincount(inverse, weights=weights)
     best = np.lexsort((-unique, -sums))[:limit]

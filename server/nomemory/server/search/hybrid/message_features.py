@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from nomemory.server.message import LoggedMessage
 from nomemory.server.metadata_hashes import Entry
 from nomemory.text.attachments import remove_attachments
-from nomemory.text.names import name_prefix
+from nomemory.text.names import get_name_prefix
 from nomemory.text.question_detection import contains_only_questions, ends_in_question
-from nomemory.text.temporal_cues import temporal_cue_score
+from nomemory.text.temporal_cues import compute_temporal_cue_score
 from nomemory.v1 import message_pb2
 
 _NO_METADATA: Final[frozenset[Entry]] = frozenset()
@@ -110,7 +110,7 @@ def extract_features(logged: LoggedMessage) -> MessageFeatures:
         ends_with_question=ends_in_question(text.rstrip()[-_ENDING_CHARS:]),
         contains_only_questions=contains_only_questions(leading_text),
         names=_extract_names(leading_text),
-        time_cue=temporal_cue_score(leading_text),
+        time_cue=compute_temporal_cue_score(leading_text),
     )
 
 
@@ -129,4 +129,4 @@ def decode_leading_content(logged: LoggedMessage) -> str:
 
 def _extract_names(text: str) -> frozenset[str]:
     matches = _NAME_OR_NUMBER.findall(text)
-    return frozenset(intern(name_prefix(name.strip('"“'))) for name in matches) if matches else _NO_NAMES
+    return frozenset(intern(get_name_prefix(name.strip('"“'))) for name in matches) if matches else _NO_NAMES

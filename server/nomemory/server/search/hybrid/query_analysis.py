@@ -10,7 +10,7 @@ from typing import Final
 
 from nomemory.text.analysis import analyze_text
 from nomemory.text.language import Language, detect_language
-from nomemory.text.names import name_prefix, name_prefixes, remove_speaker_names
+from nomemory.text.names import collect_name_prefixes, get_name_prefix, remove_speaker_names
 from nomemory.text.query_parts import select_query_parts
 from nomemory.text.question_analysis import QuestionAnalysis
 from nomemory.text.question_words import remove_question_words
@@ -76,12 +76,14 @@ def parse_question(
     """
     return ParsedQuestion(
         analysis=analysis,
-        sentences=tuple(_parse_sentence(sentence, speakers, frequent_names) for sentence in _search_texts(analysis)),
-        persons=frozenset(_mentioned_speakers(analysis.text, speakers)),
+        sentences=tuple(
+            _parse_sentence(sentence, speakers, frequent_names) for sentence in _select_search_texts(analysis)
+        ),
+        persons=frozenset(_find_mentioned_speakers(analysis.text, speakers)),
     )
 
 
-def _search_texts(analysis: QuestionAnalysis) -> Sequence[str]:
+def _select_search_texts(analysis: QuestionAnalysis) -> Sequence[str]:
     """Return the texts to search for: the question sentences, or the parts of a conversation turn."""
     if analysis.is_conversation_turn:
         return select_query_parts(analysis.text)
@@ -90,7 +92,7 @@ def _search_texts(analysis: QuestionAnalysis) -> Sequence[str]:
 
 def _parse_sentence(sentence: str, speakers: Sequence[str], frequent_names: Sequence[str]) -> ParsedSentence:
     terms = _extract_terms(sentence)[:_MAX_TERMS]
-    topic = frozenset(_extract_terms(_first_clause(sentence)))
+    topic = frozenset(_extract_terms(_extract_topic_clause(sentence)))
     unnamed = remove_speaker_names(reduce(_remove_ranges, frequent_names, sentence), speakers)
     return ParsedSentence(unnamed or sentence, terms, topic)
 
@@ -103,7 +105,7 @@ def _extract_terms(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(analyze_text(remove_question_words(text)).terms))
 
 
-def _first_clause(sentence: str) -> str:
+def _extract_topic_clause(sentence: str) -> str:
     """Return the topic clause, the first clause of a Chinese sentence with several clauses; "" for other sentences."""
     if detect_language(sentence) is not Language.CHINESE:
         return ""
@@ -111,12 +113,12 @@ def _first_clause(sentence: str) -> str:
     return clauses[0] if len(clauses) > 1 else ""
 
 
-def _mentioned_speakers(text: str, speakers: Sequence[str]) -> Iterable[str]:
-    prefixes = name_prefixes(_WORD.findall(text.lower()))
-    return (name for name in speakers if name_prefix(name) in prefixes or _name_pattern(name).search(text))
+def _find_mentioned_speakers(text: str, speakers: Sequence[str]) -> Iterable[str]:
+    prefixes = collect_name_prefixes(_WORD.findall(text.lower()))
+    return (name for name in speakers if get_name_prefix(name) in prefixes or _build_name_pattern(name).search(text))
 
 
 @lru_cache(_CACHED_PATTERNS)
-def _name_pattern(name: str) -> re.Pattern[str]:
+def _build_name_pattern(name: str) -> re.Pattern[str]:
     """Return a pattern that matches a name as a whole word, or inside text of a script without spaces."""
     return re.compile(rf"(?<![a-z0-9]){re.escape(name.strip() or name)}(?![a-z0-9])", re.IGNORECASE)

@@ -84,11 +84,11 @@ def rank_matches(match: MatchScores, weights: RankingWeights) -> Ranking:
 def compute_bonus_scores(timeline: Timeline, question: ParsedQuestion, weights: RankingWeights) -> Mapping[str, Floats]:
     """Return the score components other than the match scores: author, dates, time cues and concrete content."""
     components: dict[str, Floats] = {
-        "speaker": np.where(subject_mask(timeline, question), weights.speaker, 0.0),
+        "speaker": np.where(build_subject_mask(timeline, question), weights.speaker, 0.0),
         "concrete": np.where(timeline.has_concrete_content, weights.concrete, 0.0),
     }
     if question.date_ranges:
-        scores = [_date_scores(timeline, date_range) for date_range in question.date_ranges]
+        scores = [_compute_date_scores(timeline, date_range) for date_range in question.date_ranges]
         components["dates"] = weights.dates * np.max(scores, axis=0)
     if question.analysis.asks_for_time:
         components["occasion"] = weights.occasion * timeline.time_cues
@@ -100,10 +100,10 @@ def add_context(timeline: Timeline, base: Ranking, weights: RankingWeights) -> R
     base = base.normalize()
     scores = base.scores
     return base.add_components(
-        answers=weights.answers * _preceding_question_scores(timeline, scores),
+        answers=weights.answers * _compute_preceding_question_scores(timeline, scores),
         asks=np.where(timeline.lacks_assertion, -weights.asks, 0.0),
-        around=weights.around * _window_means(timeline, scores),
-        conversation=weights.conversation * _conversation_scores(timeline, scores),
+        around=weights.around * _compute_window_means(timeline, scores),
+        conversation=weights.conversation * _compute_conversation_scores(timeline, scores),
     ).normalize()
 
 
@@ -119,26 +119,26 @@ def apply_retractions(timeline: Timeline, base: Ranking) -> Ranking:
     return base.add_components(retracts=scores - base.scores, retracted=-_RETRACTION_PENALTY * penalties)
 
 
-def subject_mask(timeline: Timeline, question: ParsedQuestion) -> Flags:
+def build_subject_mask(timeline: Timeline, question: ParsedQuestion) -> Flags:
     """Return a mask of the messages by the person that the question is about; all False if the person is unknown."""
     if question.persons:
-        sent = np.isin(timeline.speaker_indexes, subject_indexes(question, timeline))
-        by_user = timeline.role_mask(Role.USER)
+        sent = np.isin(timeline.speaker_indexes, find_subject_indexes(question, timeline))
+        by_user = timeline.build_role_mask(Role.USER)
         is_user_name = not timeline.has_author_names and bool(sent.any()) and not bool((sent & ~by_user).any())
         return by_user if is_user_name else sent
     if question.asks_about_user and (question.analysis.has_first_person or not timeline.has_author_names):
-        return timeline.role_mask(Role.USER)
+        return timeline.build_role_mask(Role.USER)
     if question.asks_about_assistant and not timeline.has_author_names:
-        return timeline.role_mask(Role.ASSISTANT)
+        return timeline.build_role_mask(Role.ASSISTANT)
     return np.zeros(len(timeline), dtype=np.bool_)
 
 
-def subject_indexes(question: ParsedQuestion, timeline: Timeline) -> list[int]:
+def find_subject_indexes(question: ParsedQuestion, timeline: Timeline) -> list[int]:
     """Return the indexes in `timeline.speakers` of the persons that a question names."""
     return [index for index, name in enumerate(timeline.speakers) if name in question.persons]
 
 
-def _date_scores(timeline: Timeline, dates: TimeRange) -> Floats:
+def _compute_date_scores(timeline: Timeline, dates: TimeRange) -> Floats:
     since = dates.since.timestamp() * 1e6 if dates.since else -np.inf
     until = dates.until.timestamp() * 1e6 if dates.until else np.inf
     early = np.maximum(since - timeline.ts_us, 0) / _DAY_US
@@ -149,13 +149,13 @@ def _date_scores(timeline: Timeline, dates: TimeRange) -> Floats:
     return scores * (_HALF if (until - since) / _DAY_US > _LONG_RANGE_DAYS else 1.0)
 
 
-def _preceding_question_scores(timeline: Timeline, scores: Floats) -> Floats:
+def _compute_preceding_question_scores(timeline: Timeline, scores: Floats) -> Floats:
     previous = timeline.previous_indexes
     follows_question = (previous >= 0) & timeline.ends_with_question[previous]
     return np.where(follows_question, scores[previous], 0.0)
 
 
-def _window_means(timeline: Timeline, scores: Floats) -> Floats:
+def _compute_window_means(timeline: Timeline, scores: Floats) -> Floats:
     """Return the mean score of the context window around each message, as an estimate of the topic's score."""
     means, (first, end) = np.zeros(len(timeline)), timeline.window_bounds
     sums = np.concatenate([[0.0], np.cumsum(scores[timeline.conversation_order])])
@@ -163,7 +163,7 @@ def _window_means(timeline: Timeline, scores: Floats) -> Floats:
     return means
 
 
-def _conversation_scores(timeline: Timeline, scores: Floats) -> Floats:
+def _compute_conversation_scores(timeline: Timeline, scores: Floats) -> Floats:
     """Return, for each message, the mean score of the two best messages in the same conversation."""
     result, sizes, conversations = (
         np.zeros(len(timeline)),

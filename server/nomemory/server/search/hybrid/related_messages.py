@@ -13,7 +13,7 @@ import numpy as np
 from nomemory.server.embedding.vector import NUMBER, Vector
 from nomemory.server.message import LoggedMessage
 from nomemory.server.search.hybrid.candidate_messages import Floats
-from nomemory.server.search.hybrid.term_scores import idf
+from nomemory.server.search.hybrid.term_scores import compute_idf
 
 MAX_COMPARED: Final = 20
 """Number of the best messages that are compared with each other."""
@@ -66,9 +66,9 @@ def find_relations(candidates: Sequence[ComparedMessage], vectors: Mapping[str, 
     if len(compared) < _MIN_MESSAGES:
         return []
     compared.sort(key=lambda item: (item.message.ts_us, item.message.message_id))
-    z_scores = _z_scores(np.stack([_to_array(vectors[item.message.message_id]) for item in compared]))
+    z_scores = _compute_z_scores(np.stack([_to_array(vectors[item.message.message_id]) for item in compared]))
     document_frequencies = Counter(chain.from_iterable(item.terms for item in candidates))
-    idf_by_frequency = {count: idf(count, len(candidates)) for count in set(document_frequencies.values())}
+    idf_by_frequency = {count: compute_idf(count, len(candidates)) for count in set(document_frequencies.values())}
     weights = {term: idf_by_frequency[count] for term, count in document_frequencies.items()}
     return list(_find_pairs(compared, z_scores.tolist(), weights))
 
@@ -76,16 +76,16 @@ def find_relations(candidates: Sequence[ComparedMessage], vectors: Mapping[str, 
 def _find_pairs(
     compared: Sequence[ComparedMessage], z_scores: Sequence[Sequence[float]], weights: Mapping[str, float]
 ) -> Iterator[Relation]:
-    totals = [_total_weight(item.terms, weights) for item in compared]
+    totals = [_compute_total_weight(item.terms, weights) for item in compared]
     for (first, earlier), (second, later) in combinations(enumerate(compared), 2):
         z_score = z_scores[first][second]
         if z_score >= MIN_Z_SCORE and earlier.speaker == later.speaker:
             smaller = min(totals[first], totals[second])
-            shared = _total_weight(earlier.terms & later.terms, weights) / smaller if smaller > 0 else 0.0
+            shared = _compute_total_weight(earlier.terms & later.terms, weights) / smaller if smaller > 0 else 0.0
             yield Relation(earlier.message.message_id, later.message.message_id, z_score, shared)
 
 
-def _z_scores(vectors: Floats) -> Floats:
+def _compute_z_scores(vectors: Floats) -> Floats:
     """Return the matrix of pairwise similarities, in standard deviations above the mean of the row."""
     cosines = vectors @ vectors.T
     off_diagonal = ~np.eye(len(cosines), dtype=np.bool_)
@@ -95,7 +95,7 @@ def _z_scores(vectors: Floats) -> Floats:
     return z_scores
 
 
-def _total_weight(terms: frozenset[str], weights: Mapping[str, float]) -> float:
+def _compute_total_weight(terms: frozenset[str], weights: Mapping[str, float]) -> float:
     return sum(map(weights.__getitem__, terms))
 
 

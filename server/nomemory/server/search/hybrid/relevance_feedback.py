@@ -16,7 +16,7 @@ import numpy as np
 
 from nomemory.server.search.hybrid.candidate_messages import Floats, Timeline
 from nomemory.server.search.hybrid.term_occurrences import TermOccurrences
-from nomemory.server.search.hybrid.term_scores import idf
+from nomemory.server.search.hybrid.term_scores import compute_idf
 
 MAX_DOCUMENT_FREQUENCY: Final = 64
 """Terms in more messages of the user than this are ignored."""
@@ -63,7 +63,7 @@ def select_feedback(timeline: Timeline, scores: Floats, excluded_terms: Collecti
     ]
     return [
         FeedbackMessage(
-            index, weight, tuple(term for term in timeline.leading_terms(index) if term not in excluded_terms)
+            index, weight, tuple(term for term in timeline.get_leading_terms(index) if term not in excluded_terms)
         )
         for index, weight in selected
     ]
@@ -82,18 +82,18 @@ def compute_feedback_scores(
     """
     if not feedback:
         return np.zeros(len(timeline))
-    squares = {term: idf(item.document_frequency, total) ** 2 for term, item in occurrences.items()}
-    norms = _TYPICAL_IDF * idf(1, total) * np.sqrt(np.maximum(timeline.lengths / _CHARS_PER_TERM, 1.0))
+    squares = {term: compute_idf(item.document_frequency, total) ** 2 for term, item in occurrences.items()}
+    norms = _TYPICAL_IDF * compute_idf(1, total) * np.sqrt(np.maximum(timeline.lengths / _CHARS_PER_TERM, 1.0))
     rare_terms = [_select_rarest_terms(message.terms, occurrences) for message in feedback]
-    similarity = _dot_products(timeline, rare_terms, occurrences, squares)
-    similarity /= np.array([[_vector_norm(message.terms, squares)] for message in feedback]) * norms
+    similarity = _compute_dot_products(timeline, rare_terms, occurrences, squares)
+    similarity /= np.array([[_compute_vector_norm(message.terms, squares)] for message in feedback]) * norms
     similarity[np.arange(len(feedback)), [message.index for message in feedback]] = 1.0
     weights = np.array([[message.weight] for message in feedback])
     scores: Floats = (weights * np.minimum(similarity, 1.0)).max(axis=0, initial=0.0)
     return scores
 
 
-def _dot_products(
+def _compute_dot_products(
     timeline: Timeline,
     rare_terms: Sequence[Sequence[str]],
     occurrences: Mapping[str, TermOccurrences],
@@ -121,5 +121,5 @@ def _select_rarest_terms(terms: Collection[str], occurrences: Mapping[str, TermO
     return [term for _, term in sorted(rare)[:_MAX_TERMS]]
 
 
-def _vector_norm(terms: Collection[str], squares: Mapping[str, float]) -> float:
+def _compute_vector_norm(terms: Collection[str], squares: Mapping[str, float]) -> float:
     return math.sqrt(sum(squares[term] for term in terms if term in squares)) or 1.0

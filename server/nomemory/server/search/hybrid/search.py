@@ -28,8 +28,8 @@ from nomemory.server.search.hybrid.ranking import (
     add_context,
     apply_retractions,
     compute_bonus_scores,
+    find_subject_indexes,
     rank_matches,
-    subject_indexes,
 )
 from nomemory.server.search.hybrid.related_messages import MAX_COMPARED, ComparedMessage, Relation, find_relations
 from nomemory.server.search.hybrid.relevance_feedback import (
@@ -44,7 +44,7 @@ from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, estim
 from nomemory.server.search.hybrid.term_scores import TermScores, compute_term_scores
 from nomemory.server.search.hybrid.weights import RankingWeights
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
-from nomemory.server.search.reply_budget import count_fitting_messages, no_extra_bytes
+from nomemory.server.search.reply_budget import count_fitting_messages, count_no_extra_bytes
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.store.protocol import LogReader
 from nomemory.text.question_analysis import QuestionAnalysis
@@ -169,13 +169,13 @@ class HybridSearch:
             message_filter = await self.pools.drop_redundant_until(query.user_id, query.filter)
             total = await self.pools.count_messages(query.user_id, message_filter.until_us, counts)
             speakers = await self.pools.read_speakers(query.user_id, message_filter.until_us, counts, total)
-            analysis = QuestionAnalysis(query.text, _reference_time(query.filter))
+            analysis = QuestionAnalysis(query.text, _choose_reference_time(query.filter))
             frequent_names = await self.pools.find_frequent_names(
                 query.user_id, query.text, message_filter.until_us, total
             )
             question = await self._parse_question(analysis, speakers, frequent_names)
         periods = [narrow_to_period(message_filter, date_range) for date_range in question.date_ranges]
-        nearest = await self._semantic_search(space, query, question, message_filter, periods)
+        nearest = await self._search_semantically(space, query, question, message_filter, periods)
         async with self.slots.slot(query.user_id):
             by_period = [await self.pools.read_period(query.user_id, period) for period in periods]
             empty = tuple(
@@ -267,13 +267,13 @@ class HybridSearch:
         ranked: Sequence[_SentenceRanking],
     ) -> HybridResult:
         """Select the best messages and estimate their sufficiency."""
-        eligible = _eligible_indexes(timeline, ranked, query.filter)
-        hits = _best_hits(timeline, ranked, eligible, query.top_k)
-        extra_bytes = _explanation_bytes if query.explain else no_extra_bytes
+        eligible = _select_eligible_indexes(timeline, ranked, query.filter)
+        hits = _select_best_hits(timeline, ranked, eligible, query.top_k)
+        extra_bytes = _estimate_explanation_bytes if query.explain else count_no_extra_bytes
         items = hits[: count_fitting_messages((hit.message for hit in hits), self.max_response_bytes, extra_bytes)]
-        persons = subject_indexes(question, timeline)
+        persons = find_subject_indexes(question, timeline)
         current = eligible[~timeline.is_retracted[eligible]]
-        features = _sufficiency_features(model, timeline, ranked, current)
+        features = _compute_sufficiency_features(model, timeline, ranked, current)
         return HybridResult(
             items,
             truncated=len(items) < len(hits),
@@ -288,7 +288,7 @@ class HybridSearch:
         lexical_lags = self.lexical.can_lag and await self.lexical.applied_sequence(user_id) < latest
         return lexical_lags or await space.progress.is_lagging(user_id, latest)
 
-    async def _semantic_search(
+    async def _search_semantically(
         self,
         space: VectorSpace,
         query: HybridQuery,
@@ -380,10 +380,10 @@ class HybridSearch:
             if fault.reason in _SEMANTIC_UNAVAILABLE:
                 return ()
             raise
-        return await self.threads.run(lambda: find_relations(_comparable_messages(timeline, messages), vectors))
+        return await self.threads.run(lambda: find_relations(_select_comparable_messages(timeline, messages), vectors))
 
 
-def _sufficiency_features(
+def _compute_sufficiency_features(
     model: str, timeline: Timeline, ranked: Sequence[_SentenceRanking], indexes: Ints
 ) -> SufficiencyFeatures:
     """Return the sufficiency features of the messages at `indexes`, as maxima over all sentences."""
@@ -399,44 +399,46 @@ def _sufficiency_features(
         coverage=coverage if has_terms else None,
         message_count=max((scores.count for scores in semantic), default=0),
         unknown_terms=min(sentence.lexical.unknown_share for sentence in ranked),
-        is_assertion=_assertion_mask(timeline, indexes),
+        is_assertion=_build_assertion_mask(timeline, indexes),
         speaker_indexes=timeline.speaker_indexes[indexes],
         ends_with_question=timeline.ends_with_question[indexes],
-        text_of=lambda at: timeline.leading_text(int(indexes[at])),
+        text_of=lambda at: timeline.get_leading_text(int(indexes[at])),
     )
 
 
-def _reference_time(message_filter: Filter) -> datetime:
+def _choose_reference_time(message_filter: Filter) -> datetime:
     """Return the reference time of a question: the end of the filter's time range; without one, the current time."""
     if message_filter.until_us is None:
         return datetime.now(UTC)
     return _EPOCH + timedelta(microseconds=message_filter.until_us)  # exact up to the latest representable time
 
 
-def _explanation_bytes(_message: LoggedMessage) -> int:
+def _estimate_explanation_bytes(_message: LoggedMessage) -> int:
     return _MAX_EXPLANATION_BYTES
 
 
-def _comparable_messages(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[ComparedMessage]:
+def _select_comparable_messages(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[ComparedMessage]:
     indexes, _ = timeline.locate_versions(np.array([message.sequence for message in messages], dtype=np.int64))
     return [
         ComparedMessage(
             message,
             (int(timeline.roles[index]), timeline.features[index].name),
-            frozenset(timeline.leading_terms(index)),
+            frozenset(timeline.get_leading_terms(index)),
         )
         for message, index in zip(messages, indexes.tolist(), strict=True)
     ]
 
 
-def _assertion_mask(timeline: Timeline, indexes: Ints) -> Flags:
+def _build_assertion_mask(timeline: Timeline, indexes: Ints) -> Flags:
     """Return a mask of messages with an assertion by the user, or by any author if the messages have author names."""
-    by_people = np.ones(len(timeline), dtype=np.bool_) if timeline.has_author_names else timeline.role_mask(Role.USER)
+    by_people = (
+        np.ones(len(timeline), dtype=np.bool_) if timeline.has_author_names else timeline.build_role_mask(Role.USER)
+    )
     asserting: Flags = (by_people & ~timeline.lacks_assertion)[indexes]
     return asserting
 
 
-def _eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], message_filter: Filter) -> Ints:
+def _select_eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], message_filter: Filter) -> Ints:
     """Return the indexes of messages that pass the filter and match a sentence or retract a matching message.
 
     Terms in a neighbor affect the score of a message, but they do not make the message match.
@@ -446,7 +448,7 @@ def _eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], me
         matches |= sentence.lexical.coverage > 0
         if sentence.semantic is not None:
             matches |= sentence.semantic.is_hit > 0
-    admitted = timeline.filter_mask(message_filter)
+    admitted = timeline.build_filter_mask(message_filter)
     matches &= admitted
     retracted, retracting = timeline.retraction_pairs
     for _ in range(MAX_RETRACTION_CHAIN if len(retracted) else 0):
@@ -454,7 +456,9 @@ def _eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], me
     return np.flatnonzero(matches & admitted)
 
 
-def _best_hits(timeline: Timeline, ranked: Sequence[_SentenceRanking], eligible: Ints, top_k: int) -> list[HybridHit]:
+def _select_best_hits(
+    timeline: Timeline, ranked: Sequence[_SentenceRanking], eligible: Ints, top_k: int
+) -> list[HybridHit]:
     """Return the best messages. The scores of a message are those for the sentence that gives the highest score."""
     scores = np.round(np.stack([sentence.ranking.scores[eligible] for sentence in ranked]), _DECIMALS)
     best_scores, best_sentences = scores.max(axis=0), scores.argmax(axis=0)

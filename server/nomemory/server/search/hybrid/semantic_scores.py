@@ -84,11 +84,11 @@ def compute_semantic_scores(
     span = best - minimum
     normalized = np.clip((cosines - minimum) / span, 0.0, None) if span > 0 else is_hit
     missing = 0 if is_complete else max(0, total - len(scores))
-    mean, deviation = _mean_and_deviation(scores, unlisted, missing)
+    mean, deviation = _compute_mean_and_deviation(scores, unlisted, missing)
     return SemanticScores(normalized, np.where(is_hit > 0, cosines, 0.0), is_hit, mean, deviation, total)
 
 
-def _mean_and_deviation(scores: Floats, unlisted: float, missing: int) -> tuple[float, float]:
+def _compute_mean_and_deviation(scores: Floats, unlisted: float, missing: int) -> tuple[float, float]:
     """Return the mean and standard deviation of `scores` together with `missing` further scores equal to `unlisted`."""
     count = len(scores) + missing
     mean = (float(scores.sum()) + missing * unlisted) / count

@@ -124,32 +124,34 @@ def estimate_sufficiency(features: SufficiencyFeatures, persons: Collection[int]
     if not len(features.match_scores):
         return 0.0
     if features.cosines is None or names_single_speaker(persons, speaker_count):
-        return _topic_probability(features, persons, speaker_count)
+        return _estimate_topic_probability(features, persons, speaker_count)
     asserted = features.cosines[features.is_assertion]
     best = float((asserted if len(asserted) else features.cosines).max())
-    best -= _CHANCE_DEVIATION * (_expected_maximum(features.message_count) - _expected_maximum(_FITTED_COUNT))
+    best -= _CHANCE_DEVIATION * (_estimate_maximum(features.message_count) - _estimate_maximum(_FITTED_COUNT))
     coverage = _TYPICAL_COVERAGE if features.coverage is None else float(features.coverage.max())
     log_odds = _COSINE_INTERCEPT + _BEST_COSINE * best
     log_odds -= _SHARED_TERMS * coverage + _UNKNOWN_TERMS * features.unknown_terms
     return 1 / (1 + math.exp(-log_odds))
 
 
-def _expected_maximum(count: int) -> float:
+def _estimate_maximum(count: int) -> float:
     """Return the approximate maximum of `count` standard normal values."""
     return math.sqrt(2 * math.log(max(count, 1)))
 
 
-def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:
+def _estimate_topic_probability(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:
     """Return the probability estimated from the topic and person features.
 
     A missing feature does not affect the estimate.
     """
     best = features.select_best()
-    about = _aboutness_scores(best, persons, speaker_count)
-    log_odds = _INTERCEPT + _COSINE * (_best_person_value(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE)
-    log_odds += _COVERAGE * _best_person_value(best.coverage, about, _TYPICAL_COVERAGE)
+    about = _compute_aboutness_scores(best, persons, speaker_count)
+    log_odds = _INTERCEPT + _COSINE * (
+        _select_best_person_value(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE
+    )
+    log_odds += _COVERAGE * _select_best_person_value(best.coverage, about, _TYPICAL_COVERAGE)
     if names_single_speaker(persons, speaker_count):
-        log_odds += _PERSON * (_weighted_mean(best.match_scores, about) - _NEUTRAL_PERSON)
+        log_odds += _PERSON * (_compute_weighted_mean(best.match_scores, about) - _NEUTRAL_PERSON)
     return 1 / (1 + math.exp(-log_odds))
 
 
@@ -158,7 +160,7 @@ def names_single_speaker(persons: Collection[int], speaker_count: int) -> bool:
     return len(persons) == 1 and speaker_count > 1
 
 
-def subject_score(text: str, *, is_question: bool) -> float:
+def compute_subject_score(text: str, *, is_question: bool) -> float:
     """Return a score for the subject of a message, from 1 (about its author) to -1 (about the addressee)."""
     has_first_person, has_second_person = bool(FIRST_PERSON.search(text)), bool(SECOND_PERSON.search(text))
     if is_question:
@@ -168,20 +170,20 @@ def subject_score(text: str, *, is_question: bool) -> float:
     return _ABOUT_AUTHOR if has_first_person else _NO_PRONOUN
 
 
-def _aboutness_scores(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> Floats:
+def _compute_aboutness_scores(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> Floats:
     """Return a score, -1 to 1, of how much each message is about the persons; all 1 if the question names nobody."""
     by_person = np.isin(features.speaker_indexes, list(persons))
     if not names_single_speaker(persons, speaker_count):
         return np.where(by_person, 1.0, 0.0) if persons else np.ones(len(by_person))
     is_question = enumerate(features.ends_with_question.tolist())
-    subjects = np.array([subject_score(features.text_of(at), is_question=asks) for at, asks in is_question])
+    subjects = np.array([compute_subject_score(features.text_of(at), is_question=asks) for at, asks in is_question])
     # Only with two authors is the addressee certainly the other one.
     addressee_weight = 2 / (speaker_count - 1) - 1
     by_others = np.where(subjects < 0, -subjects * addressee_weight, -subjects)
     return np.where(by_person, subjects, by_others)
 
 
-def _best_person_value(values: Floats | None, about: Floats, typical: float) -> float:
+def _select_best_person_value(values: Floats | None, about: Floats, typical: float) -> float:
     """Return the highest value of the messages about the persons, or of all messages if none is about the persons."""
     if values is None:
         return typical
@@ -189,7 +191,7 @@ def _best_person_value(values: Floats | None, about: Floats, typical: float) -> 
     return float(relevant.max() if len(relevant) else values.max())
 
 
-def _weighted_mean(match_scores: Floats, about: Floats) -> float:
+def _compute_weighted_mean(match_scores: Floats, about: Floats) -> float:
     """Return the mean of `about`, weighted by a softmax of the match scores."""
     weights = np.exp((match_scores - match_scores.max()) / _TEMPERATURE)
     return float((weights * about).sum() / weights.sum())

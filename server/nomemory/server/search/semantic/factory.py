@@ -11,7 +11,7 @@ from nomemory.server.runtime.processes.watchdog import WatchPolicy
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import require_extra
 from nomemory.server.runtime.structured_logs import get_logger
-from nomemory.server.search.semantic.collection import Collection, embedder_collection
+from nomemory.server.search.semantic.collection import Collection, create_embedder_collection
 from nomemory.server.search.semantic.collection_state import has_stored_points
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorIndex
@@ -34,7 +34,7 @@ def create_vector_index(
     Raises:
         ExtraMissingError: the client of a Qdrant server is not installed.
     """
-    collection = embedder_collection(settings, vectors, embedder)
+    collection = create_embedder_collection(settings, vectors, embedder)
     if settings.vector.qdrant_url is None:
         return _create_edge_index(settings, collection, embedder.dimension, policy)
     return _create_qdrant_index(settings.vector.qdrant_url, settings, collection, embedder.dimension, log_id)

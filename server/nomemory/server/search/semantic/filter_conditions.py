@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from nomemory.server.message_filter import Filter
-from nomemory.server.metadata_hashes import entry_hashes
+from nomemory.server.metadata_hashes import compute_entry_hashes
 from nomemory.server.search.semantic.points import CONVERSATION, METADATA, ROLE, TIME, USER
 
 
@@ -38,7 +38,7 @@ class RangeCondition:
 Condition = MatchCondition | ExclusionCondition | RangeCondition
 
 
-def filter_conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
+def build_filter_conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
     """Return the conditions of a search. The first condition restricts the search to the user.
 
     Engines compare times as 64-bit floats, which cannot represent every microsecond after the year 2255. The time
@@ -51,13 +51,15 @@ def filter_conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
         result.append(MatchCondition(CONVERSATION, filters.conversation_id))
     if filters.exclude_conversation_ids:
         result.append(ExclusionCondition(CONVERSATION, filters.exclude_conversation_ids))
-    result += (MatchCondition(METADATA, entry_hash) for entry_hash in entry_hashes(filters.metadata))
+    result += (MatchCondition(METADATA, entry_hash) for entry_hash in compute_entry_hashes(filters.metadata))
     if filters.since_us is not None or filters.until_us is not None:
         result.append(
-            RangeCondition(TIME, _next_float(filters.since_us, -math.inf), _next_float(filters.until_us, math.inf))
+            RangeCondition(
+                TIME, _get_next_float(filters.since_us, -math.inf), _get_next_float(filters.until_us, math.inf)
+            )
         )
     return tuple(result)
 
 
-def _next_float(time_us: int | None, towards: float) -> float | None:
+def _get_next_float(time_us: int | None, towards: float) -> float | None:
     return None if time_us is None else math.nextafter(float(time_us), towards)

@@ -1,7 +1,7 @@
 """Convert the nearest points of an engine to ranked messages.
 
 A message has a point for each part of its text, and is ranked by its best part. The ranked messages include all ties
-with the last message, for which more points may be needed. Callers start with `initial_point_limit` points, and
+with the last message, for which more points may be needed. Callers start with `compute_initial_point_limit` points, and
 multiply the number of points by `GROWTH` until `rank_messages` returns a list.
 """
 
@@ -20,7 +20,7 @@ _MARGIN: Final = 16
 _SCORE, _TIME, _SEQUENCE = attrgetter("score"), attrgetter("ts_us"), attrgetter("sequence")
 
 
-def initial_point_limit(limit: int) -> int:
+def compute_initial_point_limit(limit: int) -> int:
     """Return how many points to request first if `limit` messages are needed."""
     return limit + limit // 2 + _MARGIN
 

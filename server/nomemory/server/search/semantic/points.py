@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID, uuid5
 
-from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalize
-from nomemory.server.faults import Violation, invalid_argument_fault
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, normalize_vector
+from nomemory.server.faults import Violation, build_invalid_argument_fault
 from nomemory.server.search.semantic.protocol import VectorPoint
 
 USER: Final = "user_id"
@@ -30,7 +30,7 @@ PART_BLOCK: Final = 32
 _NAMESPACE: Final = UUID("5b6ce0c4-8a0e-5d1c-9f0b-0d1f6f2f8a57")
 
 
-def point_id(user_id: str, message_id: str, part: int) -> UUID:
+def build_point_id(user_id: str, message_id: str, part: int) -> UUID:
     """Return the identifier of a point. NUL separates the hashed ids, because ids contain no control characters."""
     return uuid5(_NAMESPACE, f"{user_id}\0{message_id}\0{part}")
 
@@ -41,7 +41,7 @@ def iterate_point_id_blocks(user_id: str, message_id: str, from_part: int) -> It
     The part numbers of a message have no gaps.
     """
     while True:
-        yield [point_id(user_id, message_id, part) for part in range(from_part, from_part + PART_BLOCK)]
+        yield [build_point_id(user_id, message_id, part) for part in range(from_part, from_part + PART_BLOCK)]
         from_part += PART_BLOCK
 
 
@@ -66,9 +66,9 @@ def normalize_query(vector: Vector, dimension: int) -> Vector:
         Fault: INVALID_FIELD: the cosine is undefined for this vector.
     """
     try:
-        return l2_normalize(vector, dimension)
+        return normalize_vector(vector, dimension)
     except UnusableVectorError as error:
-        raise invalid_argument_fault([Violation("query_embedding.values", str(error))]) from None
+        raise build_invalid_argument_fault([Violation("query_embedding.values", str(error))]) from None
 
 
 def normalize_points(points: Sequence[VectorPoint], dimension: int) -> tuple[VectorPoint, ...]:
@@ -80,9 +80,9 @@ def normalize_points(points: Sequence[VectorPoint], dimension: int) -> tuple[Vec
     usable, violations = [], []
     for number, point in enumerate(points):
         try:
-            usable.append(replace(point, vector=l2_normalize(point.vector, dimension)))
+            usable.append(replace(point, vector=normalize_vector(point.vector, dimension)))
         except UnusableVectorError as error:
             violations.append(Violation(f"points[{number}].vector", str(error)))
     if violations:
-        raise invalid_argument_fault(violations)
+        raise build_invalid_argument_fault(violations)
     return tuple(usable)

@@ -96,7 +96,7 @@ class VectorIndex(VectorSearch, Protocol):
     async def find_surplus_messages(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
         """Return the messages that may have more points than `parts` states."""
 
-    async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+    async def read_version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the stored vectors of a version of a message, in the order of its parts."""
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:

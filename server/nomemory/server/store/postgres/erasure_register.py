@@ -48,22 +48,22 @@ SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bigint[], $5::bigi
 async def register_user_erasure(connection: Connection, user_id: str, sequence: int) -> None:
     """Register the erasure of all messages of a user up to a sequence number."""
     key = await read_register_key(connection)
-    await connection.execute(_INSERT, [key.digest_user(user_id)], [sequence], USER, _now_us())
+    await connection.execute(_INSERT, [key.compute_user_digest(user_id)], [sequence], USER, _get_now_us())
 
 
 async def register_message_erasures(connection: Connection, messages: Sequence[tuple[int, str, str]]) -> None:
     """Register the deletion of messages, each given as `(sequence, user_id, message_id)`."""
     if messages:
         key = await read_register_key(connection)
-        sequences = {key.digest_message(user, message): sequence for sequence, user, message in messages}
-        await connection.execute(_INSERT, list(sequences), list(sequences.values()), MESSAGE, _now_us())
+        sequences = {key.compute_message_digest(user, message): sequence for sequence, user, message in messages}
+        await connection.execute(_INSERT, list(sequences), list(sequences.values()), MESSAGE, _get_now_us())
 
 
-async def register_removed_messages(connection: Connection, user_id: str, after: int) -> None:
+async def register_deleted_messages(connection: Connection, user_id: str, after: int) -> None:
     """Register the deletion of all messages of a user that were removed after a sequence number."""
     key = await read_register_key(connection)
     await connection.execute(
-        _INSERT_REMOVALS, *key.hmac_pads, MESSAGE, _now_us(), compute_bucket(user_id), user_id, after
+        _INSERT_REMOVALS, *key.hmac_pads, MESSAGE, _get_now_us(), compute_bucket(user_id), user_id, after
     )
 
 
@@ -91,5 +91,5 @@ async def read_register_key(connection: Connection) -> RegisterKey:
     return RegisterKey.from_log_id(await connection.fetchval("SELECT log_id FROM log_state"))
 
 
-def _now_us() -> int:
+def _get_now_us() -> int:
     return time.time_ns() // 1_000

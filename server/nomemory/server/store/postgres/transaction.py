@@ -20,8 +20,8 @@ from nomemory.server.store.expiry_sweeper import ExpiryResult
 from nomemory.server.store.postgres import statements
 from nomemory.server.store.postgres.connections import SequenceBehindError
 from nomemory.server.store.postgres.erasure_register import (
+    register_deleted_messages,
     register_message_erasures,
-    register_removed_messages,
     register_user_erasure,
 )
 from nomemory.server.store.postgres.rows import POSTGRES, build_user_clause, number_placeholders, prepend_buckets
@@ -87,7 +87,7 @@ class PostgresTransaction:
         deleted = await self._remove_where(
             user_id, [*POSTGRES.build_match_clauses(user_id, message_filter), self._expiry.build_unexpired_clause()]
         )
-        await register_removed_messages(self._connection, user_id, before)
+        await register_deleted_messages(self._connection, user_id, before)
         return DeletionReceipt(deleted, (), self._plan.get_latest_sequence(user_id))
 
     async def erase(self, user_id: str) -> ErasureReceipt:
@@ -119,7 +119,7 @@ class PostgresTransaction:
         await self._look_up_messages(sorted(sequences))
         return self._plan.remove_versions_up_to(sequences)
 
-    async def remove_expired_messages(self, after: str, limit: int) -> ExpiryResult:
+    async def delete_expired_messages(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages.
 
         Messages with an expiry time of their own come first, then messages of users after `after` that exceed the

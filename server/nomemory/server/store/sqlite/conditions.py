@@ -1,7 +1,7 @@
 """The SQL dialect of SQLite, and the table of metadata entries.
 
-A metadata entry is stored as a hash, so rows are short. Retractions are stored as entries, too (`retraction_key`).
-Entries are inserted and deleted in the same transaction as their messages.
+A metadata entry is stored as a hash, so rows are short. Retractions are stored as entries, too
+(`build_retraction_key`). Entries are inserted and deleted in the same transaction as their messages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from nomemory.server import wire
-from nomemory.server.metadata_hashes import RETRACTION, Entry, entry_hash_bytes
+from nomemory.server.metadata_hashes import RETRACTION, Entry, compute_entry_hash_bytes
 from nomemory.server.store.commit import build_metadata_rows
 from nomemory.server.store.conditions import Clause, SqlDialect
 
@@ -44,7 +44,7 @@ _BATCH_ROWS: Final = 1024
 
 def sort_by_frequency(connection: sqlite3.Connection, user_id: str, entries: Iterable[Entry]) -> list[bytes]:
     """Return the hashes of metadata entries, from the rarest to the most frequent in a user's messages."""
-    hashes = list(map(entry_hash_bytes, entries))
+    hashes = list(map(compute_entry_hash_bytes, entries))
     if len(hashes) > 1:
         hashes.sort(
             key=lambda entry_hash: int(connection.execute(_COUNT, (user_id, entry_hash, _MAX_COUNT)).fetchone()[0])

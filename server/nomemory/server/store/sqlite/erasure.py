@@ -11,7 +11,7 @@ import orjson
 
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.results import PendingRemovals
-from nomemory.server.store.sqlite.page_wiping import PageLayout, wipe_page
+from nomemory.server.store.sqlite.page_wiping import PageLayout, zero_unused_bytes
 from nomemory.server.store.sqlite.schema import FORGOTTEN, put_meta, write_transaction
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
@@ -62,7 +62,7 @@ class SqliteLogErasure:
 
     async def wipe_pages(self, after: int, limit: int) -> int | None:
         """Empty the write-ahead log, and overwrite the unused bytes of up to `limit` pages after a page."""
-        return await self._writer.run_between_commits(partial(self._wipe_batch, after=after, limit=limit))
+        return await self._writer.run_between_commits(partial(self._overwrite_batch, after=after, limit=limit))
 
     def close(self) -> None:
         """Close the file descriptor. All connections of this process must have been closed."""
@@ -76,31 +76,31 @@ class SqliteLogErasure:
             return _read_pragma(connection, "freelist_count") > 0
         return False
 
-    def _wipe_batch(self, connection: sqlite3.Connection, after: int, limit: int) -> int | None:
+    def _overwrite_batch(self, connection: sqlite3.Connection, after: int, limit: int) -> int | None:
         """Overwrite the unused bytes of up to `limit` pages while the write-ahead log is empty and no one can write."""
         if not _checkpoint_wal(connection):
             return after
         with write_transaction(connection):
             if self._wal.stat().st_size:
                 return after
-            last = self._wipe_pages(after, limit)
+            last = self._overwrite_pages(after, limit)
         connection.execute("PRAGMA shrink_memory")  # cached pages still have the old bytes
         return last
 
-    def _wipe_pages(self, after: int, limit: int) -> int | None:
+    def _overwrite_pages(self, after: int, limit: int) -> int | None:
         layout = PageLayout.from_file_header(os.pread(self._file, 100, 0))
         pages = os.fstat(self._file).st_size // layout.size
         if pages >= _PAGES_MAX:
             return None
         numbers = range(after + 1, min(after + limit, pages) + 1)
-        changed = [self._wipe_page(number, layout) for number in numbers if layout.may_have_cells(number)]
+        changed = [self._overwrite_page(number, layout) for number in numbers if layout.may_have_cells(number)]
         if any(changed):
             os.fsync(self._file)
         return None if after + limit >= pages else numbers[-1]
 
-    def _wipe_page(self, number: int, layout: PageLayout) -> bool:
+    def _overwrite_page(self, number: int, layout: PageLayout) -> bool:
         offset = (number - 1) * layout.size
-        clean = wipe_page(os.pread(self._file, layout.size, offset), number, layout)
+        clean = zero_unused_bytes(os.pread(self._file, layout.size, offset), number, layout)
         if clean is not None:
             os.pwrite(self._file, clean, offset)
         return clean is not None

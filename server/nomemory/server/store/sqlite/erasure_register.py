@@ -30,31 +30,34 @@ _MERGE: Final = f"INSERT INTO erasures VALUES (?, ?, ?, ?, ?) {_UPSERT} WHERE ex
 
 def register_user_erasure(connection: sqlite3.Connection, user_id: str, sequence: int) -> None:
     """Register the erasure of all messages of a user up to a sequence number."""
-    digest = _read_register_key(connection).digest_user(user_id)
-    connection.execute(_INSERT, (digest, USER, sequence, _now_us()))
+    digest = _read_register_key(connection).compute_user_digest(user_id)
+    connection.execute(_INSERT, (digest, USER, sequence, _get_now_us()))
 
 
 def register_message_erasures(connection: sqlite3.Connection, messages: Iterable[tuple[int, str, str]]) -> None:
     """Register the deletion of messages, each given as `(sequence, user_id, message_id)`."""
     if rows := list(messages):
-        key, now_us = _read_register_key(connection), _now_us()
+        key, now_us = _read_register_key(connection), _get_now_us()
         connection.executemany(
             _INSERT,
-            [(key.digest_message(user, message), MESSAGE, sequence, now_us) for sequence, user, message in rows],
+            [
+                (key.compute_message_digest(user, message), MESSAGE, sequence, now_us)
+                for sequence, user, message in rows
+            ],
         )
 
 
-def register_removed_messages(connection: sqlite3.Connection, after: int) -> None:
+def register_deleted_messages(connection: sqlite3.Connection, after: int) -> None:
     """Register the deletion of all messages that were removed after a sequence number."""
     add_digest_functions(connection)
-    connection.execute(_INSERT_REMOVALS, (MESSAGE, _now_us(), after))
+    connection.execute(_INSERT_REMOVALS, (MESSAGE, _get_now_us(), after))
 
 
 def add_digest_functions(connection: sqlite3.Connection) -> None:
     """Define the SQL functions that return the digests of ids."""
     key = _read_register_key(connection)
-    connection.create_function(DIGEST_OF_USER, 1, key.digest_user, deterministic=True)
-    connection.create_function(DIGEST_OF_MESSAGE, 2, key.digest_message, deterministic=True)
+    connection.create_function(DIGEST_OF_USER, 1, key.compute_user_digest, deterministic=True)
+    connection.create_function(DIGEST_OF_MESSAGE, 2, key.compute_message_digest, deterministic=True)
 
 
 def merge_erasures(connection: sqlite3.Connection, erasures: Iterable[ErasureEntry]) -> None:
@@ -77,5 +80,5 @@ def _read_register_key(connection: sqlite3.Connection) -> RegisterKey:
     return RegisterKey.from_log_id(read_identity(connection).log_id)
 
 
-def _now_us() -> int:
+def _get_now_us() -> int:
     return time.time_ns() // 1_000

@@ -59,7 +59,7 @@ class PageLayout:
         return number != (pointers + 1 if pointers == lock_page else pointers)
 
 
-def wipe_page(page: bytes, number: int, layout: PageLayout) -> bytes | None:
+def zero_unused_bytes(page: bytes, number: int, layout: PageLayout) -> bytes | None:
     """Return a b-tree page with its unused bytes zeroed; None for other pages or if no byte changes."""
     clean = bytearray(page)
     for start, end in _find_unused_ranges(page, _FILE_HEADER if number == 1 else 0, layout.usable):

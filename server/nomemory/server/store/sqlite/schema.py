@@ -165,7 +165,7 @@ def open_writable_log(path: Path) -> sqlite3.Connection:
             rollback.callback(connection.close)
             configure_durability(connection)
             _create_schema(connection)
-            _refuse_migrated_log(connection)
+            _reject_migrated_log(connection)
             read_position(connection)  # detects a damaged file
             rollback.pop_all()
     except sqlite3.Error as error:
@@ -195,10 +195,10 @@ def read_log_position(path: Path) -> LogPosition | None:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            _refuse_unknown_version(version)
+            _reject_unknown_version(version)
             if not version:
                 return None
-            _refuse_migrated_log(connection)
+            _reject_migrated_log(connection)
             return read_position(connection)
     except sqlite3.Error as error:
         raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
@@ -324,7 +324,7 @@ def _create_schema(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA_VERSION:
         return
-    _refuse_unknown_version(version)
+    _reject_unknown_version(version)
     connection.create_function("message_checksum", 3, compute_checksum, deterministic=True)
     with write_transaction(connection):
         if version == 0:  # an empty file
@@ -339,7 +339,7 @@ def _create_schema(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
-def _refuse_unknown_version(version: int) -> None:
+def _reject_unknown_version(version: int) -> None:
     if not 0 <= version <= SCHEMA_VERSION:
         raise LogVersionError(
             f"the message log has schema {version}, but this server supports only schemas up to {SCHEMA_VERSION}; "
@@ -347,7 +347,7 @@ def _refuse_unknown_version(version: int) -> None:
         )
 
 
-def _refuse_migrated_log(connection: sqlite3.Connection) -> None:
+def _reject_migrated_log(connection: sqlite3.Connection) -> None:
     if destination := read_meta(connection, MIGRATED_TO):
         raise LogMigratedError(_MIGRATED.format(destination=destination))
 

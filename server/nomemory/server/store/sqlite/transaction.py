@@ -19,8 +19,8 @@ from nomemory.server.store.results import DeletionReceipt, ErasureReceipt
 from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.conditions import SQLITE
 from nomemory.server.store.sqlite.erasure_register import (
+    register_deleted_messages,
     register_message_erasures,
-    register_removed_messages,
     register_user_erasure,
 )
 from nomemory.server.store.sqlite.schema import LAST_ID, insert_rows, put_meta
@@ -100,7 +100,7 @@ class TransactionStep:
             user_id,
             join_clauses([*SQLITE.build_match_clauses(user_id, message_filter), self._expiry.build_unexpired_clause()]),
         )
-        register_removed_messages(self._connection, before)
+        register_deleted_messages(self._connection, before)
         return DeletionReceipt(deleted, (), self._plan.get_latest_sequence(user_id))
 
     def delete_version(self, user_id: str, sequence: int) -> None:
@@ -133,7 +133,7 @@ class TransactionStep:
         self._look_up_messages(sequences)
         return self._plan.remove_versions_up_to(sequences)
 
-    def remove_expired_messages(self, after: str, limit: int) -> ExpiryResult:
+    def delete_expired_messages(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages.
 
         Messages with an expiry time of their own come first, then messages of users after `after` that exceed the
@@ -154,7 +154,7 @@ class TransactionStep:
 
     def write_planned_rows(self) -> BucketState:
         """Write the planned changes, and return the new state of the message log."""
-        self._drop_versions(self._plan.dropped)
+        self._delete_versions(self._plan.dropped)
         insert_rows(self._connection, MESSAGES, [row for _, row in self._plan.build_message_rows()])
         for table, rows in self._plan.build_rows_by_table().items():
             insert_rows(self._connection, table, rows, on_conflict=_ADD_COUNTS if table is USERS else "")
@@ -191,7 +191,7 @@ class TransactionStep:
             self._plan.record_removals(user_id, removed, before + removed)
         return removed
 
-    def _drop_versions(self, versions: Mapping[Key, MessageVersion]) -> None:
+    def _delete_versions(self, versions: Mapping[Key, MessageVersion]) -> None:
         keys = [(user, version.ts_us, message) for (user, message), version in versions.items()]
         self._connection.executemany("DELETE FROM messages WHERE user_id=? AND ts=? AND message_id=?", keys)
         self._connection.executemany("DELETE FROM embeddings WHERE user_id=? AND message_id=?", list(versions))

@@ -9,7 +9,11 @@ from typing import Final, NamedTuple
 from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, SpeakerBoost, requires_leaf
-from nomemory.server.search.lexical.postgres.token_columns import TermPredicate, boost_predicates, leaf_predicate
+from nomemory.server.search.lexical.postgres.token_columns import (
+    TermPredicate,
+    build_boost_predicates,
+    build_leaf_predicate,
+)
 from nomemory.server.store.conditions import Clause
 from nomemory.server.store.postgres.rows import POSTGRES
 
@@ -65,91 +69,93 @@ class ConditionBuilder:
         self._user_id = user_id
         self._values = values
 
-    def candidate_condition(self, node: Node) -> str:
+    def build_candidate_condition(self, node: Node) -> str:
         """Return an index-supported condition that all matches of a node meet; the node must require a leaf."""
         match node:
             case Leaf():
-                return self._keys_condition(leaf_predicate(self._user_id, node).keys)
+                return self._build_keys_condition(build_leaf_predicate(self._user_id, node).keys)
             case AllOf(required):
-                return self._joint_candidate_condition(required)
+                return self._build_joint_candidate_condition(required)
             case AnyOf(parts):
-                return self.any_candidate_condition(parts)
+                return self.build_any_candidate_condition(parts)
 
-    def any_candidate_condition(self, parts: Sequence[Node]) -> str:
+    def build_any_candidate_condition(self, parts: Sequence[Node]) -> str:
         """Return an index-supported condition that all matches of any node meet; each node must require a leaf."""
         single_keys, lookups = list[int](), list[str]()
         for part in parts:
-            keys = leaf_predicate(self._user_id, part).keys if isinstance(part, Leaf) else []
+            keys = build_leaf_predicate(self._user_id, part).keys if isinstance(part, Leaf) else []
             if len(keys) == 1:
                 single_keys += keys
             else:
-                lookups.append(self.candidate_condition(part))
+                lookups.append(self.build_candidate_condition(part))
         if single_keys:
             lookups.append(f"keys && {self._values.bind(single_keys, 'bigint[]')}")
-        return disjunction(lookups)
+        return build_disjunction(lookups)
 
-    def match_condition(self, node: Node) -> str:
+    def build_match_condition(self, node: Node) -> str:
         """Return a condition that is true exactly for the matches of a node."""
         match node:
             case Leaf():
-                return self._predicate_condition(leaf_predicate(self._user_id, node))
+                return self._build_predicate_condition(build_leaf_predicate(self._user_id, node))
             case AllOf(required, excluded):
-                return conjunction(
+                return build_conjunction(
                     [
-                        *map(self.match_condition, required),
-                        *(f"NOT {self.match_condition(child)}" for child in excluded),
+                        *map(self.build_match_condition, required),
+                        *(f"NOT {self.build_match_condition(child)}" for child in excluded),
                     ]
                 )
             case AnyOf(parts):
-                return disjunction(map(self.match_condition, parts))
+                return build_disjunction(map(self.build_match_condition, parts))
 
-    def boost_condition(self, boost: SpeakerBoost) -> str:
+    def build_boost_condition(self, boost: SpeakerBoost) -> str:
         """Return a condition that is true for the messages to which a speaker boost applies."""
         if not boost.names:
             return f"role = {Role.USER.value}"
-        return disjunction(
-            [self._predicate_condition(predicate) for predicate in boost_predicates(self._user_id, boost)]
+        return build_disjunction(
+            [self._build_predicate_condition(predicate) for predicate in build_boost_predicates(self._user_id, boost)]
         )
 
-    def user_condition(self) -> str:
+    def build_user_condition(self) -> str:
         """Return a condition, without index support, that is true for the messages of the user."""
         return f'user_id COLLATE "POSIX" = {self._values.bind_once(self._user_id, "text")}'
 
-    def time_range_condition(self, message_filter: Filter = EVERYTHING, until_us: int | None = None) -> str:
+    def build_time_range_condition(self, message_filter: Filter = EVERYTHING, until_us: int | None = None) -> str:
         """Return an index-supported condition on the user and a filter's time range, up to and including `until_us`."""
         ends = (message_filter.until_us, None if until_us is None else until_us + 1)
         until = min((end for end in ends if end is not None), default=None)
         times = Filter(since_us=message_filter.since_us, until_us=until)
-        return conjunction(map(self._values.bind_clause, POSTGRES.build_match_clauses(self._user_id, times)))
+        return build_conjunction(map(self._values.bind_clause, POSTGRES.build_match_clauses(self._user_id, times)))
 
-    def filter_conditions(self, message_filter: Filter) -> list[str]:
+    def build_filter_conditions(self, message_filter: Filter) -> list[str]:
         """Return the conditions that a message must meet to pass a filter."""
         clauses = [*POSTGRES.build_filter_clauses(message_filter), *POSTGRES.build_metadata_clauses(message_filter)]
         return list(map(self._values.bind_clause, clauses))
 
-    def _predicate_condition(self, predicate: TermPredicate) -> str:
+    def _build_predicate_condition(self, predicate: TermPredicate) -> str:
         return f"position({self._values.bind_once(predicate.needle, 'bytea')} IN tokens) > 0"
 
-    def _joint_candidate_condition(self, required: Sequence[Node]) -> str:
+    def _build_joint_candidate_condition(self, required: Sequence[Node]) -> str:
         leaves = [part for part in required if isinstance(part, Leaf)]
         lookups = [
-            self.candidate_condition(part) for part in required if requires_leaf(part) and not isinstance(part, Leaf)
+            self.build_candidate_condition(part)
+            for part in required
+            if requires_leaf(part) and not isinstance(part, Leaf)
         ]
         if leaves:
-            keys = chain.from_iterable(leaf_predicate(self._user_id, leaf).keys for leaf in leaves)
-            lookups.append(self._keys_condition(list(dict.fromkeys(keys))))
-        return conjunction(lookups)
+            keys = chain.from_iterable(build_leaf_predicate(self._user_id, leaf).keys for leaf in leaves)
+            lookups.append(self._build_keys_condition(list(dict.fromkeys(keys))))
+        return build_conjunction(lookups)
 
-    def _keys_condition(self, keys: list[int]) -> str:
+    def _build_keys_condition(self, keys: list[int]) -> str:
         return f"keys @> {self._values.bind(keys, 'bigint[]')}"
 
 
-def conjunction(conditions: Iterable[str]) -> str:
+def build_conjunction(conditions: Iterable[str]) -> str:
     """Return an SQL condition that requires all of the conditions."""
     return _join_conditions(" AND ", list(conditions))
 
 
-def disjunction(conditions: Iterable[str]) -> str:
+def build_disjunction(conditions: Iterable[str]) -> str:
     """Return an SQL condition that requires at least one of the conditions."""
     return _join_conditions(" OR ", list(conditions))
 

@@ -10,16 +10,16 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from nomemory.server.faults import index_unavailable_fault
+from nomemory.server.faults import build_index_unavailable_fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.grammar.tree import Query
-from nomemory.server.search.lexical.idf import query_weights
+from nomemory.server.search.lexical.idf import compute_query_weights
 from nomemory.server.search.lexical.postgres.conditions import Statement
-from nomemory.server.search.lexical.postgres.search import newest_half_statement, search_statement
+from nomemory.server.search.lexical.postgres.search import build_newest_half_statement, build_search_statement
 from nomemory.server.search.lexical.postgres.term_counts import (
-    count_statement,
-    frequencies_statement,
-    postings_statement,
+    build_count_statement,
+    build_frequencies_statement,
+    build_postings_statement,
 )
 from nomemory.server.search.lexical.protocol import FrozenRanking, LexicalHit, LexicalSearch, Posting
 from nomemory.server.search.lexical.window import WINDOW, RankingWindow, count_window_terms, exceeds_window
@@ -72,12 +72,14 @@ class PostgresLexicalIndex:
 
     async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
         """Return the user's latest sequence number, and the weights and the window of a query."""
-        ((sequence, messages, frequencies, boosted),) = await self._fetch_rows(frequencies_statement(user_id, query))
+        ((sequence, messages, frequencies, boosted),) = await self._fetch_rows(
+            build_frequencies_statement(user_id, query)
+        )
         self._sizes[user_id] = messages
-        ranking = FrozenRanking(sequence, query_weights(query, messages, frequencies, boosted))
+        ranking = FrozenRanking(sequence, compute_query_weights(query, messages, frequencies, boosted))
         if not exceeds_window(query, frequencies, messages):
             return ranking
-        rows = await self._fetch_rows(newest_half_statement(user_id, message_filter, WINDOW))
+        rows = await self._fetch_rows(build_newest_half_statement(user_id, message_filter, WINDOW))
         terms = count_window_terms(query, ranking.weights, frequencies)
         return ranking._replace(window=RankingWindow(terms, rows[0][0])) if rows else ranking
 
@@ -90,7 +92,7 @@ class PostgresLexicalIndex:
         if search.limit < 1:
             return []
         user_id = search.user_id
-        statement = search_statement(search, self._retention, self._sizes.get(user_id))
+        statement = build_search_statement(search, self._retention, self._sizes.get(user_id))
         if statement is None:
             return []
         rows = await self._fetch_rows(statement)
@@ -110,7 +112,7 @@ class PostgresLexicalIndex:
 
     async def total(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages of a user that pass a filter."""
-        rows = await self._fetch_rows(count_statement(user_id, message_filter))
+        rows = await self._fetch_rows(build_count_statement(user_id, message_filter))
         return int(rows[0][0])
 
     async def postings(
@@ -119,7 +121,7 @@ class PostgresLexicalIndex:
         """Return the postings of all terms, in one round trip to the database."""
         if not terms:
             return []
-        rows = await self._fetch_rows(postings_statement(user_id, terms, message_filter, max_sequences))
+        rows = await self._fetch_rows(build_postings_statement(user_id, terms, message_filter, max_sequences))
         return [Posting(int(count), _to_sequence_array(count, sequences, max_sequences)) for count, sequences in rows]
 
     async def refresh(self) -> None:
@@ -144,7 +146,9 @@ def _translate_errors() -> Iterator[None]:
         yield
     except ERRORS as error:
         cause = getattr(error, "sqlstate", None) or type(error).__name__
-        raise index_unavailable_fault("the lexical index cannot be read: retry later", cause, RETRY_AFTER_S) from error
+        raise build_index_unavailable_fault(
+            "the lexical index cannot be read: retry later", cause, RETRY_AFTER_S
+        ) from error
 
 
 def _to_sequence_array(count: int, sequences: Sequence[int] | None, max_sequences: int) -> NDArray[np.int64]:

@@ -12,8 +12,17 @@ from typing import Final
 from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost, TokenField
-from nomemory.server.search.lexical.postgres.conditions import BoundValues, ConditionBuilder, Statement, conjunction
-from nomemory.server.search.lexical.postgres.token_columns import TermPredicate, boost_predicates, leaf_predicate
+from nomemory.server.search.lexical.postgres.conditions import (
+    BoundValues,
+    ConditionBuilder,
+    Statement,
+    build_conjunction,
+)
+from nomemory.server.search.lexical.postgres.token_columns import (
+    TermPredicate,
+    build_boost_predicates,
+    build_leaf_predicate,
+)
 from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.postgres.rows import build_users_clause
 
@@ -94,34 +103,36 @@ FROM predicates AS predicate CROSS JOIN LATERAL (
 """
 
 
-def frequencies_statement(user_id: str, query: Query) -> Statement:
+def build_frequencies_statement(user_id: str, query: Query) -> Statement:
     """Return the SQL statement that selects a user's latest sequence number, message count and document frequencies.
 
     The statement returns one row. The last two columns are arrays: the frequency of each leaf, and whether each speaker
     boost applies to any message.
     """
-    predicates = [leaf_predicate(user_id, leaf) for leaf in query.leaves]
-    values: list[object] = [user_id, compute_bucket(user_id), *_predicate_arrays(predicates)]
-    boosts = ", ".join(_boost_exists(user_id, boost, values) for boost in query.boosts)
+    predicates = [build_leaf_predicate(user_id, leaf) for leaf in query.leaves]
+    values: list[object] = [user_id, compute_bucket(user_id), *_build_predicate_arrays(predicates)]
+    boosts = ", ".join(_build_boost_condition(user_id, boost, values) for boost in query.boosts)
     return Statement(_FREQUENCIES.format(boosts=f"ARRAY[{boosts}]::boolean[]"), values)
 
 
-def count_statement(user_id: str, message_filter: Filter) -> Statement:
+def build_count_statement(user_id: str, message_filter: Filter) -> Statement:
     """Return the SQL statement that counts the messages that pass a filter."""
     values = BoundValues()
     conditions = ConditionBuilder(user_id, values)
-    return Statement(_COUNT.format(admitted=_filter_clause(conditions, message_filter)), values.all)
+    return Statement(_COUNT.format(admitted=_build_filter_clause(conditions, message_filter)), values.all)
 
 
-def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int) -> Statement:
+def build_postings_statement(
+    user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
+) -> Statement:
     """Return the SQL statement that selects one row per term: document frequency and sequence numbers of its messages.
 
     The array of sequence numbers can be NULL, and can have more than `max_sequences` elements.
     """
     values = BoundValues()
     conditions = ConditionBuilder(user_id, values)
-    admitted = _filter_clause(conditions, message_filter)
-    predicates = [leaf_predicate(user_id, Leaf(TokenField.TERMS, (term,))) for term in terms]
+    admitted = _build_filter_clause(conditions, message_filter)
+    predicates = [build_leaf_predicate(user_id, Leaf(TokenField.TERMS, (term,))) for term in terms]
     if message_filter == EVERYTHING:
         total = _USER_TOTAL.format(users=values.bind_clause(build_users_clause(user_id, "")))
     else:
@@ -129,7 +140,9 @@ def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filte
     return Statement(
         _POSTINGS.format(
             admitted=admitted,
-            looked_up=conjunction([conditions.user_condition(), *conditions.filter_conditions(message_filter)]),
+            looked_up=build_conjunction(
+                [conditions.build_user_condition(), *conditions.build_filter_conditions(message_filter)]
+            ),
             total=total,
             keys=values.bind([predicate.keys[0] for predicate in predicates], "bigint[]"),
             needles=values.bind([predicate.needle for predicate in predicates], "bytea[]"),
@@ -139,19 +152,21 @@ def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filte
     )
 
 
-def _filter_clause(conditions: ConditionBuilder, message_filter: Filter) -> str:
-    return conjunction([conditions.time_range_condition(message_filter), *conditions.filter_conditions(message_filter)])
+def _build_filter_clause(conditions: ConditionBuilder, message_filter: Filter) -> str:
+    return build_conjunction(
+        [conditions.build_time_range_condition(message_filter), *conditions.build_filter_conditions(message_filter)]
+    )
 
 
-def _boost_exists(user_id: str, boost: SpeakerBoost, values: list[object]) -> str:
+def _build_boost_condition(user_id: str, boost: SpeakerBoost, values: list[object]) -> str:
     if not boost.names:
         return _ANY_OF_USER
     before = len(values)
-    values += _predicate_arrays(boost_predicates(user_id, boost))
+    values += _build_predicate_arrays(build_boost_predicates(user_id, boost))
     return _ANY_NAMED.format(keys=before + 1, needles=before + 2)
 
 
-def _predicate_arrays(predicates: Sequence[TermPredicate]) -> tuple[list[str], list[bytes]]:
+def _build_predicate_arrays(predicates: Sequence[TermPredicate]) -> tuple[list[str], list[bytes]]:
     """Return the keys of each predicate as an array literal, and the needle of each predicate."""
     keys = [f"{{{','.join(map(str, predicate.keys))}}}" for predicate in predicates]
     return keys, [predicate.needle for predicate in predicates]

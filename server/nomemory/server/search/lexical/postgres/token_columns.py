@@ -20,7 +20,7 @@ from nomemory.server.message import Message
 from nomemory.server.search.grammar.tree import Leaf, SpeakerBoost, TokenField
 from nomemory.server.search.lexical.message_class import classify_message
 from nomemory.text.analysis import analyze_text
-from nomemory.text.names import name_terms
+from nomemory.text.names import extract_name_terms
 
 WORDS_VERSION: Final = 1
 """Version of the columns. Increment it when the text analysis changes; stored columns must then be migrated."""
@@ -53,12 +53,12 @@ class TermPredicate(NamedTuple):
     needle: bytes
 
 
-def token_columns(message: Message) -> TokenColumns:
+def build_token_columns(message: Message) -> TokenColumns:
     """Return the columns of a message: distinct keys, and tokens that start with the message class."""
     tokens, terms = analyze_text(message.content)
-    names = name_terms(message.name)
-    texts = chain(map(_encode_text, {*tokens, *terms, *_adjacent_pairs(tokens)}), map(_encode_name, names))
-    keys = sorted(set(lookup_keys(message.user_id, texts)))
+    names = extract_name_terms(message.name)
+    texts = chain(map(_encode_text, {*tokens, *terms, *_iterate_adjacent_pairs(tokens)}), map(_encode_name, names))
+    keys = sorted(set(compute_lookup_keys(message.user_id, texts)))
     parts = (
         _join_with_separator(_SEPARATORS[TokenField.CHARS], tokens),
         _join_with_separator(_SEPARATORS[TokenField.TERMS], dict.fromkeys(terms)),
@@ -67,27 +67,29 @@ def token_columns(message: Message) -> TokenColumns:
     return TokenColumns(keys, b"".join((bytes((classify_message(message.content, len(terms)),)), *parts)))
 
 
-def leaf_predicate(user_id: str, leaf: Leaf) -> TermPredicate:
+def build_leaf_predicate(user_id: str, leaf: Leaf) -> TermPredicate:
     """Return the predicate of a leaf for the messages of a user."""
     texts = (
-        [_encode_text(leaf.tokens[0])] if len(leaf.tokens) == 1 else list(map(_encode_text, _phrase_texts(leaf.tokens)))
+        [_encode_text(leaf.tokens[0])]
+        if len(leaf.tokens) == 1
+        else list(map(_encode_text, _iterate_phrase_texts(leaf.tokens)))
     )
     return TermPredicate(
-        lookup_keys(user_id, dict.fromkeys(texts)), _join_with_separator(_SEPARATORS[leaf.stream], leaf.tokens)
+        compute_lookup_keys(user_id, dict.fromkeys(texts)), _join_with_separator(_SEPARATORS[leaf.stream], leaf.tokens)
     )
 
 
-def boost_predicates(user_id: str, boost: SpeakerBoost) -> list[TermPredicate]:
+def build_boost_predicates(user_id: str, boost: SpeakerBoost) -> list[TermPredicate]:
     """Return the predicates of a speaker boost, one per name. The boost applies if any predicate is true."""
     return [
-        TermPredicate(lookup_keys(user_id, [_encode_name(name)]), _join_with_separator(_NAMES, [name]))
+        TermPredicate(compute_lookup_keys(user_id, [_encode_name(name)]), _join_with_separator(_NAMES, [name]))
         for name in boost.names
     ]
 
 
-def lookup_keys(user_id: str, texts: Iterable[bytes]) -> list[int]:
+def compute_lookup_keys(user_id: str, texts: Iterable[bytes]) -> list[int]:
     """Return the key of each text for a user, in the order of the texts."""
-    user_hash = _user_hash(user_id)
+    user_hash = _create_user_hash(user_id)
     digests = []
     for text in texts:
         text_hash = user_hash.copy()
@@ -98,7 +100,7 @@ def lookup_keys(user_id: str, texts: Iterable[bytes]) -> list[int]:
 
 
 @lru_cache(_CACHED_USERS)
-def _user_hash(user_id: str) -> blake2b:
+def _create_user_hash(user_id: str) -> blake2b:
     """Return the initial hash state of a user.
 
     The id is the hash key, because a concatenation of ids and texts would be ambiguous.
@@ -106,7 +108,7 @@ def _user_hash(user_id: str) -> blake2b:
     return blake2b(key=blake2b(user_id.encode()).digest(), digest_size=_KEY_BYTES)
 
 
-def _phrase_texts(tokens: Sequence[str]) -> Iterator[str]:
+def _iterate_phrase_texts(tokens: Sequence[str]) -> Iterator[str]:
     """Yield the texts whose keys occur in every message with a phrase: token pairs, and tokens that are in no pair."""
     paired = False
     for left, right in pairwise(tokens):
@@ -121,7 +123,7 @@ def _phrase_texts(tokens: Sequence[str]) -> Iterator[str]:
         yield tokens[-1]
 
 
-def _adjacent_pairs(tokens: Sequence[str]) -> Iterator[str]:
+def _iterate_adjacent_pairs(tokens: Sequence[str]) -> Iterator[str]:
     """Yield the pairs of adjacent tokens. Spaces between the tokens are ignored, as in phrases."""
     for left, right in pairwise(tokens):
         if _is_unspaced(left) and _is_unspaced(right):

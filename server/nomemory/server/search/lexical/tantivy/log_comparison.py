@@ -38,7 +38,7 @@ def compare_with_log(directory: Path, log: sqlite3.Connection) -> LexicalDiffere
         sqlite3.Error: the message log cannot be read.
     """
     index = open_index(directory)
-    applied, indexed = read_checkpoint(index), _indexed_sequences(index)
+    applied, indexed = read_checkpoint(index), _read_indexed_sequences(index)
     log.execute("BEGIN")
     stored = {sequence for (sequence,) in log.execute(_STORED, (applied,))}
     removed_since = {sequence for (sequence,) in log.execute(_REMOVED_SINCE, (applied,))}
@@ -50,7 +50,7 @@ def compare_with_log(directory: Path, log: sqlite3.Connection) -> LexicalDiffere
     )
 
 
-def _indexed_sequences(index: tantivy.Index) -> set[int]:
+def _read_indexed_sequences(index: tantivy.Index) -> set[int]:
     searcher = index.searcher()
     if not searcher.num_docs:
         return set()

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from nomemory.server.search.lexical.protocol import Posting
 from nomemory.server.search.lexical.tantivy.queries import (
     TERMS,
-    bitmask_query,
-    intersection_query,
-    term_query,
-    unscored_query,
+    build_bitmask_query,
+    build_intersection_query,
+    build_term_query,
+    build_unscored_query,
 )
 
 _TERMS_PER_PASS: Final = 24
@@ -109,18 +109,21 @@ class TermLookup:
     def _look_up_rare_terms(self, terms: Sequence[str], expected: int) -> _LookupPass:
         """Look up rare terms, which have about `expected` matches in total."""
         return self._run_pass(
-            terms, intersection_query([*self._conditions, bitmask_query(list(map(term_query, terms)))]), expected
+            terms,
+            build_intersection_query([*self._conditions, build_bitmask_query(list(map(build_term_query, terms)))]),
+            expected,
         )
 
     def _look_up_common_terms(self, terms: Sequence[str]) -> _LookupPass:
         """Look up common terms for a user with few messages."""
-        queries = [intersection_query([*self._conditions, term_query(term)]) for term in terms]
-        return self._run_pass(terms, bitmask_query(queries), self._messages)
+        queries = [build_intersection_query([*self._conditions, build_term_query(term)]) for term in terms]
+        return self._run_pass(terms, build_bitmask_query(queries), self._messages)
 
     def _look_up_single_term(self, term: str, max_sequences: int) -> _LookupPass | TimedPosting:
         """Look up one common term for a user with many messages."""
         result = self._searcher.search(
-            unscored_query(intersection_query([*self._conditions, term_query(term)])), limit=max_sequences
+            build_unscored_query(build_intersection_query([*self._conditions, build_term_query(term)])),
+            limit=max_sequences,
         )
         count = int(result.count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
         if count > max_sequences:

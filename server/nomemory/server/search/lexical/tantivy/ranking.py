@@ -8,11 +8,11 @@ import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from nomemory.server.search.lexical.message_class import CLASSES, class_weight
+from nomemory.server.search.lexical.message_class import CLASSES, get_class_weight
 from nomemory.server.search.lexical.protocol import LexicalHit, RankPosition
 from nomemory.server.search.lexical.tantivy.schema import MESSAGE_CLASS
 
-_CLASS_WEIGHTS: Final = np.array([class_weight(number) for number in CLASSES])
+_CLASS_WEIGHTS: Final = np.array([get_class_weight(number) for number in CLASSES])
 
 
 def find_ranked_hits(

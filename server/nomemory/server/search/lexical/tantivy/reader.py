@@ -13,12 +13,12 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 import tantivy
 from cachetools import LRUCache
 
-from nomemory.server.faults import index_unavailable_fault
+from nomemory.server.faults import build_index_unavailable_fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost
-from nomemory.server.search.lexical.idf import query_weights
+from nomemory.server.search.lexical.idf import compute_query_weights
 from nomemory.server.search.lexical.protocol import (
     FrozenRanking,
     IndexUnusableError,
@@ -29,15 +29,15 @@ from nomemory.server.search.lexical.protocol import (
 from nomemory.server.search.lexical.tantivy.panics import EnginePanicError, translate_panics
 from nomemory.server.search.lexical.tantivy.postings import TermLookup, TimedPosting
 from nomemory.server.search.lexical.tantivy.queries import (
-    boost_query,
-    filter_queries,
-    intersection_query,
-    leaf_query,
-    matching_query,
-    range_query,
-    ranking_query,
-    user_query,
-    window_query,
+    build_boost_query,
+    build_filter_queries,
+    build_intersection_query,
+    build_leaf_query,
+    build_matching_query,
+    build_range_query,
+    build_ranking_query,
+    build_user_query,
+    build_window_query,
 )
 from nomemory.server.search.lexical.tantivy.ranking import find_ranked_hits
 from nomemory.server.search.lexical.tantivy.schema import (
@@ -130,7 +130,7 @@ def _translate_errors() -> Iterator[None]:
         with translate_panics():
             yield
     except (IndexUnusableError, EnginePanicError) as error:
-        raise index_unavailable_fault("the lexical index cannot be read: retry later") from error
+        raise build_index_unavailable_fault("the lexical index cannot be read: retry later") from error
 
 
 class TantivyLexicalIndex:
@@ -173,7 +173,7 @@ class TantivyLexicalIndex:
             searcher, applied, state = self._searcher, self._applied, self._state(user_id)
             counts = await self._read_frequencies(searcher, user_id, state, (*query.leaves, *query.boosts))
             frequencies, boosted = counts[: len(query.leaves)], counts[len(query.leaves) :]
-            weights = query_weights(query, state.messages, frequencies, map(bool, boosted))
+            weights = compute_query_weights(query, state.messages, frequencies, map(bool, boosted))
             if not exceeds_window(query, frequencies, state.messages):
                 return FrozenRanking(applied, weights)
             since_us = await self._find_window_start(searcher, user_id, state, message_filter)
@@ -201,7 +201,8 @@ class TantivyLexicalIndex:
         """Count the messages of a user that pass a filter."""
         with _translate_errors():
             return count_matches(
-                self._searcher, intersection_query([user_query(user_id), *filter_queries(message_filter)])
+                self._searcher,
+                build_intersection_query([build_user_query(user_id), *build_filter_queries(message_filter)]),
             )
 
     async def postings(
@@ -210,13 +211,13 @@ class TantivyLexicalIndex:
         """Return the posting of each term; omit the sequence numbers of terms in more than `max_sequences` messages."""
         without_end = replace(message_filter, until_us=None)
         with _translate_errors():
-            cached = await self._timed_postings(user_id, terms, without_end, max_sequences)
+            cached = await self._read_timed_postings(user_id, terms, without_end, max_sequences)
             before = {term: posting.clip_posting(message_filter.until_us) for term, posting in cached.items()}
             frequent = [term for term, posting in before.items() if posting is None]
-            counted = await self._timed_postings(user_id, frequent, message_filter, max_sequences)
+            counted = await self._read_timed_postings(user_id, frequent, message_filter, max_sequences)
         return [before[term] or counted[term].posting for term in terms]
 
-    async def _timed_postings(
+    async def _read_timed_postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> dict[str, TimedPosting]:
         """Return the posting of each term, from the cache if the user's messages in the snapshot have not changed."""
@@ -224,7 +225,9 @@ class TantivyLexicalIndex:
         keys = {term: _PostingKey(user_id, state, message_filter, max_sequences, term) for term in terms}
         postings = {term: posting for term, key in keys.items() if (posting := self._postings.get(key))}
         if missing := [term for term in keys if term not in postings]:
-            lookup = TermLookup(self._searcher, [user_query(user_id), *filter_queries(message_filter)], state.messages)
+            lookup = TermLookup(
+                self._searcher, [build_user_query(user_id), *build_filter_queries(message_filter)], state.messages
+            )
             fresh = await self._run_search(state, len(missing), lookup.postings, missing, max_sequences)
             self._postings.update((keys[term], posting) for term, posting in fresh.items())
             postings |= fresh
@@ -245,7 +248,7 @@ class TantivyLexicalIndex:
         del self._searcher, self._index
 
     def _load_latest_commit(self) -> None:
-        committed = self._commit_id()
+        committed = self._read_commit_id()
         if committed == self._committed:
             return
         reload_index(self._index)
@@ -285,16 +288,16 @@ class TantivyLexicalIndex:
         """Return the start time of a window's newest half; None if all filtered messages fit into the window."""
         key = _WindowKey(user_id, state, message_filter)
         if key not in self._windows:
-            admitted = intersection_query([user_query(user_id), *filter_queries(message_filter)])
-            self._windows[key] = await self._threads.run(_newest_half_start, searcher, admitted)
+            admitted = build_intersection_query([build_user_query(user_id), *build_filter_queries(message_filter)])
+            self._windows[key] = await self._threads.run(_find_newest_half_start, searcher, admitted)
         return self._windows[key]
 
     def _read_state(self, user_id: str) -> _UserState:
-        result = self._searcher.search(user_query(user_id), limit=1, order_by_field="seq")
+        result = self._searcher.search(build_user_query(user_id), limit=1, order_by_field="seq")
         latest = next((sequence for sequence, _ in result.hits), 0)
         return _UserState(int(result.count), latest)  # type: ignore[attr-defined]  # the engine's stub leaves it out
 
-    def _commit_id(self) -> tuple[int, int] | None:
+    def _read_commit_id(self) -> tuple[int, int] | None:
         """Return an identifier of the latest commit: inode and mtime of the file that each commit replaces."""
         try:
             stat = self._meta.stat()
@@ -307,27 +310,27 @@ def _search_snapshot(
     searcher: tantivy.Searcher, search: LexicalSearch, *, matches_max: int, has_newer: bool
 ) -> list[LexicalHit]:
     """Search a snapshot, which may contain versions that were added after the first page was read."""
-    query, (applied, weights, window), user = search.query, search.ranking, user_query(search.user_id)
-    conditions = list(filter_queries(search.filter))
+    query, (applied, weights, window), user = search.query, search.ranking, build_user_query(search.user_id)
+    conditions = list(build_filter_queries(search.filter))
     if has_newer:
-        conditions.append(range_query("seq", maximum=applied))
+        conditions.append(build_range_query("seq", maximum=applied))
     if query.has_uniform_score:
-        matching = intersection_query([matching_query(query, user), *conditions])
+        matching = build_intersection_query([build_matching_query(query, user), *conditions])
         return find_newest_hits(searcher, matching, sum(weights, start=0.0), search.start, search.limit)
     if window:
-        conditions.append(window_query(query, weights, window, user))
-    ranking = intersection_query([ranking_query(query, weights, user), *conditions])
+        conditions.append(build_window_query(query, weights, window, user))
+    ranking = build_intersection_query([build_ranking_query(query, weights, user), *conditions])
     return find_ranked_hits(
         searcher, ranking, matches_max, search.start, search.limit, uses_class_weight=query.uses_class_weight
     )
 
 
-def _newest_half_start(searcher: tantivy.Searcher, admitted: tantivy.Query) -> int | None:
+def _find_newest_half_start(searcher: tantivy.Searcher, admitted: tantivy.Query) -> int | None:
     """Return the start time of a window's newest half; None if all matches of `admitted` fit into the window."""
     return find_nth_newest(searcher, admitted, WINDOW // 2) if count_matches(searcher, admitted) > WINDOW else None
 
 
 def _count_frequencies(searcher: tantivy.Searcher, user_id: str, parts: Sequence[Leaf | SpeakerBoost]) -> list[int]:
-    user = user_query(user_id)
-    queries = [leaf_query(part) if isinstance(part, Leaf) else boost_query(part) for part in parts]
-    return [count_matches(searcher, intersection_query([user, query])) for query in queries]
+    user = build_user_query(user_id)
+    queries = [build_leaf_query(part) if isinstance(part, Leaf) else build_boost_query(part) for part in parts]
+    return [count_matches(searcher, build_intersection_query([user, query])) for query in queries]

@@ -113,16 +113,16 @@ def discard_index(directory: Path) -> None:
 
 def has_previous_version(directory: Path) -> bool:
     """Return whether there is an index of a previous schema version, but no index of the current version."""
-    return not directory.exists() and any(previous.exists() for previous in _previous_versions(directory))
+    return not directory.exists() and any(previous.exists() for previous in _list_previous_versions(directory))
 
 
 def discard_previous_versions(directory: Path) -> None:
     """Delete the indexes of previous schema versions."""
-    for previous in _previous_versions(directory):
+    for previous in _list_previous_versions(directory):
         shutil.rmtree(previous, ignore_errors=True)
 
 
-def _previous_versions(directory: Path) -> list[Path]:
+def _list_previous_versions(directory: Path) -> list[Path]:
     if directory.name != DIRECTORY:
         return []
     return [directory.with_name(f"{_NAME}{version}") for version in range(1, _VERSION)]
@@ -137,13 +137,13 @@ def read_checkpoint(index: tantivy.Index) -> int:
     return int(applied[0] or 0) if applied else 0
 
 
-def checkpoint_document(schema: tantivy.Schema, applied: int, log: str) -> tantivy.Document:
+def build_checkpoint_document(schema: tantivy.Schema, applied: int, log: str) -> tantivy.Document:
     """Return a checkpoint document with the applied sequence number and the message log's name, which may be empty."""
     kinds = [CHECKPOINT, *([_LOG_KIND, _build_log_kind(log)] if log else [])]
     return tantivy.Document.from_dict({"kind": kinds, "applied": applied}, schema)
 
 
-def lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint | None:
+def read_lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint | None:
     """Return the checkpoint of the index; None if there is no readable index.
 
     Reading a checkpoint creates no files. The name of the message log is indexed but not stored. If the index belongs
@@ -163,7 +163,7 @@ def lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint |
 
 def discard_foreign_index(directory: Path, log: LogPosition) -> bool:
     """Delete an index that cannot follow this message log; return whether it was deleted."""
-    checkpoint = lexical_checkpoint(directory, log.identity)
+    checkpoint = read_lexical_checkpoint(directory, log.identity)
     if checkpoint is None or checkpoint.can_resume(log):
         return False
     discard_index(directory)

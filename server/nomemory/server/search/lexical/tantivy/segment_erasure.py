@@ -46,7 +46,7 @@ class SegmentErasure:
         segments = self._reload()
         searcher = self._index.searcher()
         checkpoints = searcher.doc_freq("kind", CHECKPOINT)  # includes deleted ones
-        live = len(searcher.search(self._checkpoint_query(), limit=1).hits)
+        live = len(searcher.search(self._build_checkpoint_query(), limit=1).hits)
         return sum(segment.deleted_documents for segment in segments) == checkpoints - live
 
     def has_stray_files(self) -> bool:
@@ -62,10 +62,10 @@ class SegmentErasure:
         """
         dirty = {segment.name for segment in self._reload() if segment.deleted_documents > ignored_deletions}
         for after in range(0, until if dirty else 0, _SEQUENCES_MAX):
-            sequences = self._live_versions(dirty, after + 1, min(after + _SEQUENCES_MAX, until))
+            sequences = self._find_live_versions(dirty, after + 1, min(after + _SEQUENCES_MAX, until))
             yield from (sequences[at : at + batch_max] for at in range(0, len(sequences), batch_max))
 
-    def _live_versions(self, dirty: set[str], first: int, last: int) -> list[int]:
+    def _find_live_versions(self, dirty: set[str], first: int, last: int) -> list[int]:
         segments = self._reload()
         searcher = self._index.searcher()
         between = tantivy.Query.range_query(self._index.schema, "seq", tantivy.FieldType.Integer, first, last)
@@ -88,5 +88,5 @@ class SegmentErasure:
             for segment in meta["segments"]
         ]
 
-    def _checkpoint_query(self) -> tantivy.Query:
+    def _build_checkpoint_query(self) -> tantivy.Query:
         return tantivy.Query.term_query(self._index.schema, "kind", CHECKPOINT)

@@ -7,7 +7,11 @@ from typing import Final
 import tantivy
 
 from nomemory.server.search.lexical.protocol import LexicalHit, RankPosition
-from nomemory.server.search.lexical.tantivy.queries import intersection_query, range_query, unscored_query
+from nomemory.server.search.lexical.tantivy.queries import (
+    build_intersection_query,
+    build_range_query,
+    build_unscored_query,
+)
 
 _MARGIN: Final = 8
 """Additional hits per search, so that a second search for ties with the last hit is rarely needed."""
@@ -17,7 +21,7 @@ _Dated = tuple[int, tantivy.DocAddress]
 
 def count_matches(searcher: tantivy.Searcher, query: tantivy.Query) -> int:
     """Return the number of matches of a query."""
-    return int(searcher.search(unscored_query(query), limit=1).count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
+    return int(searcher.search(build_unscored_query(query), limit=1).count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
 
 
 def find_newest_hits(
@@ -30,7 +34,7 @@ def find_newest_hits(
     if start and start.score < score:
         return []
     if start and start.score == score:
-        query = intersection_query([query, range_query("ts", maximum=start.ts_us)])
+        query = build_intersection_query([query, build_range_query("ts", maximum=start.ts_us)])
     matches = searcher.search(query, limit=limit + _MARGIN, count=False, order_by_field="ts").hits
     dated = _append_ties(searcher, query, matches, limit)
     sequences = searcher.fast_field_values("seq", [address for _, address in dated])
@@ -50,6 +54,6 @@ def _append_ties(searcher: tantivy.Searcher, query: tantivy.Query, matches: list
     last = matches[limit - 1][0]
     if len(matches) < limit + _MARGIN or matches[-1][0] < last:
         return [(ts, address) for ts, address in matches if ts >= last]
-    tied = intersection_query([query, range_query("ts", minimum=last, maximum=last)])
+    tied = build_intersection_query([query, build_range_query("ts", minimum=last, maximum=last)])
     addresses = [address for _, address in searcher.search(tied, limit=count_matches(searcher, tied), count=False).hits]
     return [(ts, address) for ts, address in matches if ts > last] + [(last, address) for address in addresses]

@@ -9,20 +9,20 @@ from typing import Self
 import tantivy
 
 from nomemory.server.message import Message
-from nomemory.server.metadata_hashes import entry_hashes
+from nomemory.server.metadata_hashes import compute_entry_hashes
 from nomemory.server.search.lexical.message_class import classify_message
 from nomemory.server.search.lexical.tantivy.schema import (
     CHECKPOINT,
     MESSAGE_CLASS,
     METADATA,
-    checkpoint_document,
+    build_checkpoint_document,
     discard_previous_versions,
     open_index,
     open_or_recreate_index,
     read_checkpoint,
 )
 from nomemory.text.analysis import analyze_text
-from nomemory.text.names import name_terms
+from nomemory.text.names import extract_name_terms
 
 
 class TantivyLexicalWriter:
@@ -62,10 +62,10 @@ class TantivyLexicalWriter:
         fields = {
             "user": message.user_id,
             "conversation": message.conversation_id,
-            METADATA: list(entry_hashes(message.metadata.items())),
+            METADATA: list(compute_entry_hashes(message.metadata.items())),
             "chars": " ".join(tokens),
             "terms": " ".join(terms),
-            "speaker": _speaker_terms(message.name),
+            "speaker": _build_speaker_terms(message.name),
             MESSAGE_CLASS: classify_message(message.content, len(terms)),
             "role": int(message.role),
             "ts": message.ts_us,
@@ -85,7 +85,7 @@ class TantivyLexicalWriter:
         """
         open_index(self._directory)  # a commit onto damaged files would abort the process
         self._writer.delete_documents_by_term("kind", CHECKPOINT)
-        self._writer.add_document(checkpoint_document(self._schema, applied, self._log))
+        self._writer.add_document(build_checkpoint_document(self._schema, applied, self._log))
         self._writer.commit()
         self._applied = applied
 
@@ -108,6 +108,6 @@ class TantivyLexicalWriter:
 
 
 @lru_cache(maxsize=1024)
-def _speaker_terms(name: str) -> str:
+def _build_speaker_terms(name: str) -> str:
     """Return the terms of an author's name, separated by spaces."""
-    return " ".join(name_terms(name))
+    return " ".join(extract_name_terms(name))

@@ -11,7 +11,7 @@ from pathlib import Path
 import qdrant_edge as qdrant
 
 from nomemory.server.search.semantic.edge.engine import PointId, open_engine, upsert_points
-from nomemory.server.search.semantic.edge.stored_point import has_valid_version, unit_vector
+from nomemory.server.search.semantic.edge.stored_point import has_valid_version, read_unit_vector
 from nomemory.server.search.semantic.points import USER
 
 
@@ -46,7 +46,7 @@ class Compaction:
         return self._offset is not None
 
     def _copy_point(self, record: qdrant.Record) -> qdrant.Point | None:
-        vector = unit_vector(record, self._dimension)
+        vector = read_unit_vector(record, self._dimension)
         if vector is None or not has_valid_version(record) or not isinstance((record.payload or {}).get(USER), str):
             return None
         return qdrant.Point(record.id, vector, record.payload)

@@ -24,7 +24,7 @@ def require_copy_space(shard: Path, min_free_bytes: int) -> None:
     Raises:
         InsufficientSpaceError: the disk would have less than `min_free_bytes` left.
     """
-    _require_space(shard, _directory_size(shard) + _PREALLOCATED_BYTES, min_free_bytes)
+    _require_space(shard, _compute_directory_size(shard) + _PREALLOCATED_BYTES, min_free_bytes)
 
 
 def require_points_space(shard: Path, points: int, dimension: int, min_free_bytes: int) -> None:
@@ -36,7 +36,7 @@ def require_points_space(shard: Path, points: int, dimension: int, min_free_byte
     _require_space(shard, points * (dimension * _BYTES_PER_NUMBER + _PAYLOAD_BYTES), min_free_bytes)
 
 
-def _directory_size(shard: Path) -> int:
+def _compute_directory_size(shard: Path) -> int:
     size = 0
     for folder, _, names in os.walk(shard):
         for name in names:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import index_unavailable_fault
+from nomemory.server.faults import build_index_unavailable_fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.active_faults import VECTOR_ENGINE
 from nomemory.server.runtime.processes.spawn import ProcessLaunch
@@ -22,8 +22,8 @@ from nomemory.server.search.semantic.edge.disk_space import require_copy_space, 
 from nomemory.server.search.semantic.edge.messages import NearestQuery, ScoredPoint, ShardCall
 from nomemory.server.search.semantic.edge.open_attempts import clear_attempts, mark_corrupt
 from nomemory.server.search.semantic.edge.shard import Shard
-from nomemory.server.search.semantic.filter_conditions import filter_conditions
-from nomemory.server.search.semantic.message_hits import GROWTH, initial_point_limit, rank_messages
+from nomemory.server.search.semantic.filter_conditions import build_filter_conditions
+from nomemory.server.search.semantic.message_hits import GROWTH, compute_initial_point_limit, rank_messages
 from nomemory.server.search.semantic.points import normalize_points, normalize_query
 from nomemory.server.search.semantic.protocol import (
     InsufficientSpaceError,
@@ -98,8 +98,8 @@ class EdgeIndex:
 
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
         """Return the most similar messages."""
-        usable, conditions_ = normalize_query(vector, self._dimension), filter_conditions(user_id, filters)
-        window = initial_point_limit(limit)
+        usable, conditions_ = normalize_query(vector, self._dimension), build_filter_conditions(user_id, filters)
+        window = compute_initial_point_limit(limit)
         while True:
             scored: list[ScoredPoint] = await self._send_request(NearestQuery(usable, conditions_, window))
             hits = rank_messages(list(starmap(VectorHit, scored)), window, filters, limit)
@@ -109,11 +109,11 @@ class EdgeIndex:
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vector of the first part of each message."""
-        return await self._call_shard(Shard.first_vectors, user_id, message_ids)
+        return await self._call_shard(Shard.read_first_vectors, user_id, message_ids)
 
-    async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+    async def read_version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the stored vectors of a version of a message."""
-        return await self._call_shard(Shard.version_vectors, user_id, message_id, sequence)
+        return await self._call_shard(Shard.read_version_vectors, user_id, message_id, sequence)
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
         """Read the points of users page by page, so that searches can run in between."""
@@ -121,7 +121,7 @@ class EdgeIndex:
         for user_id, points in zip(user_ids, by_user, strict=True):
             offset, has_more = None, True
             while has_more:
-                page = await self._call_shard(Shard.user_points, user_id, offset, with_vectors=with_vectors)
+                page = await self._call_shard(Shard.read_user_points, user_id, offset, with_vectors=with_vectors)
                 points.update(page.sequences)
                 invalid += page.invalid
                 offset, has_more = page.next_offset, page.next_offset is not None
@@ -200,6 +200,6 @@ class EdgeIndex:
         except WorkerError as error:
             if not isinstance(error, WorkerSlowError):
                 self.reconcile_requested.set()
-            raise index_unavailable_fault(
+            raise build_index_unavailable_fault(
                 "the vector index does not respond: retry later", type(error).__name__
             ) from error

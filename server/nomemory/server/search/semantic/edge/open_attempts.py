@@ -21,13 +21,13 @@ _MIN_FREE_BYTES: Final = 256 << 20
 
 def mark_corrupt(root: Path) -> None:
     """Mark a shard as corrupt. The next process that opens the shard deletes its files first."""
-    _counter_path(root).write_text(str(_MAX_ATTEMPTS))
+    _get_counter_path(root).write_text(str(_MAX_ATTEMPTS))
 
 
 def clear_attempts(root: Path) -> None:
     """Reset the counter of failed attempts, unless the shard is marked as corrupt."""
-    if _read_counter(_counter_path(root)) < _MAX_ATTEMPTS:
-        _counter_path(root).unlink(missing_ok=True)
+    if _read_counter(_get_counter_path(root)) < _MAX_ATTEMPTS:
+        _get_counter_path(root).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -41,22 +41,22 @@ def count_attempt(root: Path) -> Iterator[None]:
     """
     corrupt = root.with_name(f"{root.name}.corrupt")
     shutil.rmtree(corrupt, ignore_errors=True)  # left by an interrupted deletion
-    attempts = _read_counter(_counter_path(root))
+    attempts = _read_counter(_get_counter_path(root))
     if attempts >= _MAX_ATTEMPTS and _is_disk_usable(root.parent):
         if root.exists():
             root.rename(corrupt)
             shutil.rmtree(corrupt, ignore_errors=True)
         attempts = 0
-    _counter_path(root).write_text(str(attempts + 1))
+    _get_counter_path(root).write_text(str(attempts + 1))
     yield
-    _counter_path(root).unlink(missing_ok=True)
+    _get_counter_path(root).unlink(missing_ok=True)
 
 
 def _is_disk_usable(directory: Path) -> bool:
     return os.access(directory, os.W_OK | os.X_OK) and shutil.disk_usage(directory).free >= _MIN_FREE_BYTES
 
 
-def _counter_path(root: Path) -> Path:
+def _get_counter_path(root: Path) -> Path:
     return root.with_name(f"{root.name}.attempts")
 
 

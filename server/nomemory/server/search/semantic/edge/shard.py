@@ -14,7 +14,7 @@ from uuid import UUID
 
 import qdrant_edge as qdrant
 
-from nomemory.server.embedding.vector import Vector, numbers_of, vector_of
+from nomemory.server.embedding.vector import Vector, deserialize_vector, serialize_vector
 from nomemory.server.search.semantic.edge.compaction import Compaction
 from nomemory.server.search.semantic.edge.engine import PointId, delete_points, open_engine, upsert_points
 from nomemory.server.search.semantic.edge.messages import NearestQuery, ScoredPoint, UserPoints
@@ -23,7 +23,7 @@ from nomemory.server.search.semantic.edge.stored_point import (
     has_valid_version,
     is_valid_point,
     read_sequence,
-    unit_vector,
+    read_unit_vector,
 )
 from nomemory.server.search.semantic.filter_conditions import (
     Condition,
@@ -36,8 +36,8 @@ from nomemory.server.search.semantic.points import (
     TIME,
     USER,
     build_payload,
+    build_point_id,
     iterate_point_id_blocks,
-    point_id,
 )
 from nomemory.server.search.semantic.protocol import VectorPoint
 
@@ -68,10 +68,10 @@ class Shard:
         self._directory.remove_unused_versions()
         current = self._directory.find_current_version()
         if current is None:
-            current = self._directory.new_version_path()
+            current = self._directory.create_version_path()
             self._engine = open_engine(current, dimension)
             self._engine.flush()
-            self._directory.make_current(current)
+            self._directory.set_current_version(current)
         else:
             self._engine = open_engine(current, dimension)
 
@@ -98,7 +98,7 @@ class Shard:
         Return whether there may be more points to delete.
         """
         versions = qdrant.FieldCondition(SEQUENCE, match=qdrant.MatchAny(list(sequences)))
-        only = qdrant.Filter(must=[_user_condition(user_id), versions])
+        only = qdrant.Filter(must=[_build_user_condition(user_id), versions])
         records, _ = self._engine.scroll(qdrant.ScrollRequest(limit=_PAGE_POINTS, filter=only, with_payload=False))
         self._delete_records(records)
         return len(records) == _PAGE_POINTS
@@ -108,7 +108,7 @@ class Shard:
         batch = qdrant.QueryBatchRequest([_build_query_request(query) for query in queries])
         return [self._add_versions(points) for points in self._engine.query_batch(batch)]
 
-    def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+    def read_version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the vectors of a version of a message, in the order of its parts."""
         vectors: list[Vector] = []
         for block in iterate_point_id_blocks(user_id, message_id, 0):
@@ -116,20 +116,22 @@ class Shard:
             by_id = {record.id: record for record in records}
             for part in block:
                 record = by_id.get(part)
-                numbers = unit_vector(record, self._dimension) if record is not None else None
+                numbers = read_unit_vector(record, self._dimension) if record is not None else None
                 if record is None or numbers is None or read_sequence(record) != sequence:
                     return vectors
-                vectors.append(vector_of(numbers))
+                vectors.append(serialize_vector(numbers))
         return vectors
 
-    def first_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+    def read_first_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the vector of the first part of each message. Messages without a vector are omitted."""
-        by_point: dict[PointId, str] = {point_id(user_id, message_id, 0): message_id for message_id in message_ids}
+        by_point: dict[PointId, str] = {
+            build_point_id(user_id, message_id, 0): message_id for message_id in message_ids
+        }
         records = self._engine.retrieve(list(by_point), with_payload=False, with_vector=True)
-        stored = ((record.id, unit_vector(record, self._dimension)) for record in records)
-        return {by_point[point]: vector_of(numbers) for point, numbers in stored if numbers is not None}
+        stored = ((record.id, read_unit_vector(record, self._dimension)) for record in records)
+        return {by_point[point]: serialize_vector(numbers) for point, numbers in stored if numbers is not None}
 
-    def user_points(self, user_id: str, offset: str | None, *, with_vectors: bool) -> UserPoints:
+    def read_user_points(self, user_id: str, offset: str | None, *, with_vectors: bool) -> UserPoints:
         """Read a page of a user's points that a search can find.
 
         If `offset` is None, the first page is read. If `with_vectors`, the vectors are validated in addition to the
@@ -138,7 +140,7 @@ class Shard:
         page = qdrant.ScrollRequest(
             offset=None if offset is None else UUID(offset),
             limit=_PAGE_POINTS,
-            filter=qdrant.Filter(must=[_user_condition(user_id)]),
+            filter=qdrant.Filter(must=[_build_user_condition(user_id)]),
             with_payload=[TIME, SEQUENCE],
             with_vector=with_vectors,
         )
@@ -169,7 +171,7 @@ class Shard:
         An earlier compaction that is still in progress is cancelled.
         """
         self.cancel_compaction()
-        self._compaction = Compaction(self._engine, self._directory.new_version_path(), self._dimension)
+        self._compaction = Compaction(self._engine, self._directory.create_version_path(), self._dimension)
 
     def compact_page(self, limit: int) -> bool:
         """Copy the next `limit` points, and return whether there are more points.
@@ -202,7 +204,7 @@ class Shard:
 
     def _switch_to_copy(self, compaction: Compaction) -> None:
         compaction.target.flush()
-        self._directory.make_current(compaction.directory)
+        self._directory.set_current_version(compaction.directory)
         previous, self._engine, self._compaction = self._engine, compaction.target, None
         previous.close()
         self._directory.remove_unused_versions()
@@ -244,14 +246,14 @@ class Shard:
 
 
 def _build_engine_point(point: VectorPoint) -> qdrant.Point:
-    identifier = point_id(point.user_id, point.message_id, point.part)
-    return qdrant.Point(identifier, numbers_of(point.vector), build_payload(point))
+    identifier = build_point_id(point.user_id, point.message_id, point.part)
+    return qdrant.Point(identifier, deserialize_vector(point.vector), build_payload(point))
 
 
 def _build_query_request(query: NearestQuery) -> qdrant.QueryRequest:
     return qdrant.QueryRequest(
         limit=query.limit,
-        query=qdrant.Query.Nearest(numbers_of(query.vector)),
+        query=qdrant.Query.Nearest(deserialize_vector(query.vector)),
         filter=_build_filter(query.conditions),
         with_payload=False,
         params=_EXACT,
@@ -260,7 +262,11 @@ def _build_query_request(query: NearestQuery) -> qdrant.QueryRequest:
 
 def _build_filter(conditions: Sequence[Condition]) -> qdrant.Filter:
     return qdrant.Filter(
-        must=[_field_condition(condition) for condition in conditions if not isinstance(condition, ExclusionCondition)],
+        must=[
+            _build_field_condition(condition)
+            for condition in conditions
+            if not isinstance(condition, ExclusionCondition)
+        ],
         must_not=[
             qdrant.FieldCondition(condition.field, match=qdrant.MatchAny(list(condition.values)))
             for condition in conditions
@@ -269,14 +275,14 @@ def _build_filter(conditions: Sequence[Condition]) -> qdrant.Filter:
     )
 
 
-def _field_condition(condition: MatchCondition | RangeCondition) -> qdrant.FieldCondition:
+def _build_field_condition(condition: MatchCondition | RangeCondition) -> qdrant.FieldCondition:
     if isinstance(condition, MatchCondition):
         return qdrant.FieldCondition(condition.field, match=qdrant.MatchValue(condition.value))
     return qdrant.FieldCondition(condition.field, range=qdrant.RangeFloat(gte=condition.gte, lt=condition.lt))
 
 
-def _user_condition(user_id: str) -> qdrant.FieldCondition:
-    return _field_condition(MatchCondition(USER, user_id))
+def _build_user_condition(user_id: str) -> qdrant.FieldCondition:
+    return _build_field_condition(MatchCondition(USER, user_id))
 
 
 def _read_version(record: qdrant.Record) -> tuple[int, int]:

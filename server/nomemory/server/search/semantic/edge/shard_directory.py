@@ -70,12 +70,12 @@ class ShardDirectory:
         directory = self._root / version
         return directory if version.isdecimal() and directory.is_dir() else None
 
-    def new_version_path(self) -> Path:
+    def create_version_path(self) -> Path:
         """Return the path for a new version, a directory that does not exist yet."""
         self._root.mkdir(mode=0o700, exist_ok=True)
         return self._root / str(max(map(int, (path.name for path in self._list_versions())), default=0) + 1)
 
-    def make_current(self, directory: Path) -> None:
+    def set_current_version(self, directory: Path) -> None:
         """Make a version the current one, and persist the choice. The caller must have flushed its files."""
         new = self._root / "current.new"
         with new.open("w") as file:

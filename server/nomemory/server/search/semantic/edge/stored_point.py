@@ -23,7 +23,7 @@ def has_valid_version(record: qdrant.Record) -> bool:
     return isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)
 
 
-def unit_vector(record: qdrant.Record, dimension: int) -> list[float] | None:
+def read_unit_vector(record: qdrant.Record, dimension: int) -> list[float] | None:
     """Return the vector of a point; None if its dimension is wrong or its length is not 1."""
     vector = record.vector  # the engine builds a list at each access
     if not isinstance(vector, list) or len(vector) != dimension:
@@ -35,4 +35,4 @@ def unit_vector(record: qdrant.Record, dimension: int) -> list[float] | None:
 
 def is_valid_point(record: qdrant.Record, dimension: int) -> bool:
     """Return whether the payload and the vector of a point are valid."""
-    return has_valid_version(record) and unit_vector(record, dimension) is not None
+    return has_valid_version(record) and read_unit_vector(record, dimension) is not None

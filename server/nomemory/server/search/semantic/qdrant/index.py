@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from qdrant_client import AsyncQdrantClient, models
 
-from nomemory.server.embedding.vector import NUMBER, Vector, numbers_of
+from nomemory.server.embedding.vector import NUMBER, Vector, deserialize_vector
 from nomemory.server.faults import Fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.structured_logs import get_logger
@@ -19,24 +19,24 @@ from nomemory.server.search.semantic.filter_conditions import (
     ExclusionCondition,
     MatchCondition,
     RangeCondition,
-    filter_conditions,
+    build_filter_conditions,
 )
-from nomemory.server.search.semantic.message_hits import GROWTH, initial_point_limit, rank_messages
+from nomemory.server.search.semantic.message_hits import GROWTH, compute_initial_point_limit, rank_messages
 from nomemory.server.search.semantic.points import (
     SEQUENCE,
     TIME,
     USER,
     build_payload,
+    build_point_id,
     iterate_point_id_blocks,
     normalize_points,
     normalize_query,
-    point_id,
 )
 from nomemory.server.search.semantic.protocol import MessageKey, StoredPoints, VectorHit, VectorPoint
 from nomemory.server.search.semantic.qdrant.collection import QdrantCollection
 from nomemory.server.search.semantic.qdrant.collection_owner import CollectionOwner
 from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
-from nomemory.server.search.semantic.qdrant.responses import await_response, unavailable_fault
+from nomemory.server.search.semantic.qdrant.responses import await_response, build_unavailable_fault
 from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
 
 _log = get_logger("vectors")
@@ -107,7 +107,7 @@ class QdrantIndex:
         self._is_unavailable = False
         self._client = client
         self._owner = CollectionOwner(client, log_id)
-        self._collection = sharding.collection_name(collection)
+        self._collection = sharding.build_collection_name(collection)
         self._sharding = sharding
         self._timeout_s = max(1, round(timeout_s))
         self._ordering = models.WriteOrdering.MEDIUM if sharding.is_replicated else None
@@ -138,25 +138,25 @@ class QdrantIndex:
 
         The check relies on part numbers without gaps.
         """
-        surplus = {str(point_id(*message, count)): message for message, count in parts.items()}
+        surplus = {str(build_point_id(*message, count)): message for message, count in parts.items()}
         await self._ensure_created()
         records = await self._retrieve_records(None, list(surplus)) if surplus else ()
         return [surplus[str(record.id)] for record in records]
 
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
         """Return the most similar messages."""
-        numbers = numbers_of(normalize_query(vector, self._dimension))
-        only = _build_filter(filter_conditions(user_id, filters))
+        numbers = deserialize_vector(normalize_query(vector, self._dimension))
+        only = _build_filter(build_filter_conditions(user_id, filters))
         await self._ensure_created()
-        window = initial_point_limit(limit)
+        window = compute_initial_point_limit(limit)
         while True:
-            points = await self._nearest_points(user_id, numbers, only, window)
+            points = await self._find_nearest_points(user_id, numbers, only, window)
             hits = rank_messages(points, window, filters, limit)
             if hits is not None:
                 return hits
             window *= GROWTH
 
-    async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+    async def read_version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the stored vectors of a version of a message."""
         await self._ensure_created()
         vectors = list[Vector]()
@@ -173,7 +173,7 @@ class QdrantIndex:
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vectors of the first part of each message."""
-        by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
+        by_point = {str(build_point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
         await self._ensure_created()
         records = await self._retrieve_records(user_id, list(by_point), with_vectors=True)
         return {by_point[str(record.id)]: np.asarray(record.vector, NUMBER).tobytes() for record in records}
@@ -182,7 +182,7 @@ class QdrantIndex:
         """Remove the points of versions of a user's messages."""
         await self._ensure_created()
         versions = models.FieldCondition(key=SEQUENCE, match=models.MatchAny(any=list(sequences)))
-        only = models.Filter(must=[_field_condition(MatchCondition(USER, user_id)), versions])
+        only = models.Filter(must=[_build_field_condition(MatchCondition(USER, user_id)), versions])
         await self._delete_points(user_id, models.FilterSelector(filter=only))
 
     async def list_users(self) -> set[str]:
@@ -246,7 +246,7 @@ class QdrantIndex:
             raise
         except (Fault, TimeoutError) as error:
             self._is_unavailable = True
-            raise unavailable_fault(error) from error
+            raise build_unavailable_fault(error) from error
         self._is_unavailable = False
         if self._is_created and not exists:  # the collection was deleted
             self._is_created = False
@@ -256,7 +256,7 @@ class QdrantIndex:
         """Close the client of the Qdrant server."""
         await self._client.close()
 
-    async def _nearest_points(
+    async def _find_nearest_points(
         self, user_id: str, numbers: list[float], only: models.Filter, limit: int
     ) -> list[VectorHit]:
         reply = await await_response(
@@ -268,14 +268,14 @@ class QdrantIndex:
                 with_payload=[TIME, SEQUENCE],
                 search_params=_EXACT,
                 consistency=self._consistency,
-                shard_key_selector=self._sharding.shard_key(user_id),
+                shard_key_selector=self._sharding.get_shard_key(user_id),
                 timeout=self._timeout_s,
             )
         )
         return [_to_hit(point) for point in reply.points]
 
     async def _scroll_records(self, user_id: str, *, with_vectors: bool) -> AsyncIterator[models.Record]:
-        only, offset = models.Filter(must=[_field_condition(MatchCondition(USER, user_id))]), None
+        only, offset = models.Filter(must=[_build_field_condition(MatchCondition(USER, user_id))]), None
         while True:
             records, offset = await await_response(
                 self._client.scroll(
@@ -286,7 +286,7 @@ class QdrantIndex:
                     with_payload=[TIME, SEQUENCE],
                     with_vectors=with_vectors,
                     consistency=self._consistency,
-                    shard_key_selector=self._sharding.shard_key(user_id),
+                    shard_key_selector=self._sharding.get_shard_key(user_id),
                 )
             )
             for record in records:
@@ -318,7 +318,7 @@ class QdrantIndex:
                 with_payload=with_payload,
                 with_vectors=with_vectors,
                 consistency=self._consistency,
-                shard_key_selector=None if user_id is None else self._sharding.shard_key(user_id),
+                shard_key_selector=None if user_id is None else self._sharding.get_shard_key(user_id),
             )
         )
 
@@ -329,13 +329,13 @@ class QdrantIndex:
                 points,
                 wait=True,
                 ordering=self._ordering,
-                shard_key_selector=self._sharding.shard_key(user_id),
+                shard_key_selector=self._sharding.get_shard_key(user_id),
             )
         )
 
     async def _ensure_created(self) -> None:
         if self._is_unavailable:
-            raise unavailable_fault(ConnectionError())
+            raise build_unavailable_fault(ConnectionError())
         async with self._creating:
             if self._is_created:
                 return
@@ -360,14 +360,16 @@ def _is_valid_record(record: models.Record, dimension: int) -> bool:
 
 
 def _to_point_struct(point: VectorPoint) -> models.PointStruct:
-    identifier = str(point_id(point.user_id, point.message_id, point.part))
-    return models.PointStruct(id=identifier, vector=numbers_of(point.vector), payload=build_payload(point))
+    identifier = str(build_point_id(point.user_id, point.message_id, point.part))
+    return models.PointStruct(id=identifier, vector=deserialize_vector(point.vector), payload=build_payload(point))
 
 
 def _build_filter(conditions_: Sequence[Condition]) -> models.Filter:
     return models.Filter(
         must=[
-            _field_condition(condition) for condition in conditions_ if not isinstance(condition, ExclusionCondition)
+            _build_field_condition(condition)
+            for condition in conditions_
+            if not isinstance(condition, ExclusionCondition)
         ],
         must_not=[
             models.FieldCondition(key=condition.field, match=models.MatchAny(any=list(condition.values)))
@@ -377,7 +379,7 @@ def _build_filter(conditions_: Sequence[Condition]) -> models.Filter:
     )
 
 
-def _field_condition(condition: MatchCondition | RangeCondition) -> models.FieldCondition:
+def _build_field_condition(condition: MatchCondition | RangeCondition) -> models.FieldCondition:
     if isinstance(condition, MatchCondition):
         return models.FieldCondition(key=condition.field, match=models.MatchValue(value=condition.value))
     return models.FieldCondition(key=condition.field, range=models.Range(gte=condition.gte, lt=condition.lt))

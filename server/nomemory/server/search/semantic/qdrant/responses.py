@@ -9,7 +9,7 @@ import grpc
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException
 
-from nomemory.server.faults import Fault, index_unavailable_fault
+from nomemory.server.faults import Fault, build_index_unavailable_fault
 
 _T = TypeVar("_T")
 
@@ -23,12 +23,12 @@ async def await_response(call: Awaitable[_T]) -> _T:
     try:
         return await call
     except (ApiException, QdrantException, grpc.RpcError) as error:
-        raise unavailable_fault(error) from error
+        raise build_unavailable_fault(error) from error
 
 
-def unavailable_fault(error: BaseException) -> Fault:
+def build_unavailable_fault(error: BaseException) -> Fault:
     """Return the INDEX_UNAVAILABLE fault for an error.
 
     The fault contains only the type of the error.
     """
-    return index_unavailable_fault("the vector index does not respond: retry later", type(error).__name__)
+    return build_index_unavailable_fault("the vector index does not respond: retry later", type(error).__name__)

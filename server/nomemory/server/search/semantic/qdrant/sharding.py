@@ -45,13 +45,13 @@ class QdrantSharding:
     @property
     def shard_keys(self) -> list[str]:
         """All shard keys."""
-        return [_bucket_key(bucket) for bucket in range(self.buckets)]
+        return [_build_bucket_key(bucket) for bucket in range(self.buckets)]
 
-    def shard_key(self, user_id: str) -> str | None:
+    def get_shard_key(self, user_id: str) -> str | None:
         """Return the shard key of a user's points; None if there are no shard keys."""
-        return _bucket_key(_user_bucket(user_id, self.buckets)) if self.buckets else None
+        return _build_bucket_key(_compute_user_bucket(user_id, self.buckets)) if self.buckets else None
 
-    def collection_name(self, collection: str) -> str:
+    def build_collection_name(self, collection: str) -> str:
         """Return the name of a collection on the server.
 
         The name contains the number of buckets, because points cannot be redistributed.
@@ -67,13 +67,13 @@ class QdrantSharding:
         """Group points by shard key."""
         groups: dict[str | None, list[VectorPoint]] = defaultdict(list)
         for point in points:
-            groups[self.shard_key(point.user_id)].append(point)
+            groups[self.get_shard_key(point.user_id)].append(point)
         yield from groups.items()
 
 
-def _user_bucket(user_id: str, buckets: int) -> int:
+def _compute_user_bucket(user_id: str, buckets: int) -> int:
     return int.from_bytes(blake2b(user_id.encode(), digest_size=8).digest()) % buckets
 
 
-def _bucket_key(bucket: int) -> str:
+def _build_bucket_key(bucket: int) -> str:
     return f"bucket-{bucket:03}"
