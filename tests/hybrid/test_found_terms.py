@@ -60,7 +60,9 @@ def test_occurrences_from_messages_equal_occurrences_from_postings(tmp_path: Pat
     with shelved(open_tantivy_index, tmp_path) as shelf:
         shelf.put(*(message("u", text) for text in some))
         shelf.put(message("another", " ".join(WORDS)))
-        looked_up = convert_postings(line, dict(zip(terms, shelf.postings("u", terms, EVERYTHING, 1000), strict=True)))
+        looked_up = convert_postings(
+            line, dict(zip(terms, shelf.read_postings("u", terms, EVERYTHING, 1000), strict=True))
+        )
     read = find_term_occurrences(line, terms)
     assert {term: (item.document_frequency, sorted(item.indexes)) for term, item in looked_up.items()} == {
         term: (item.document_frequency, item.indexes.tolist()) for term, item in read.items()

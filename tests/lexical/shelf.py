@@ -114,9 +114,9 @@ class Shelf:
         """The index itself, for whoever awaits it."""
         return self._reader
 
-    def postings(self, user: str, terms: Sequence[str], message_filter: Filter, limit: int) -> list[Posting]:
+    def read_postings(self, user: str, terms: Sequence[str], message_filter: Filter, limit: int) -> list[Posting]:
         """Return where terms stand."""
-        return self.now(self._reader.postings(user, terms, message_filter, limit))
+        return self.now(self._reader.read_postings(user, terms, message_filter, limit))
 
     @contextmanager
     def another_reader(self) -> Iterator[Shelf]:

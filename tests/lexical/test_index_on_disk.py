@@ -41,8 +41,8 @@ class Reader:
     def __init__(self, index: TantivyLexicalIndex) -> None:
         self._index = index
 
-    def applied_sequence(self) -> int:
-        return asyncio.run(self._index.applied_sequence("u"))
+    def read_applied_sequence(self) -> int:
+        return asyncio.run(self._index.read_applied_sequence("u"))
 
     def freeze(self, user: str, parsed_query: Query) -> FrozenRanking:
         return asyncio.run(self._index.freeze(user, parsed_query, EVERYTHING))
@@ -112,11 +112,11 @@ def test_a_view_moves_on_refresh_only(tmp_path: Path) -> None:
     with shelved(tmp_path) as shelf:
         shelf.writer.add_version(1, message("u", "火锅"))
         shelf.reader.refresh()
-        assert (matching_numbers(shelf.reader), shelf.reader.applied_sequence()) == ([], 0)
+        assert (matching_numbers(shelf.reader), shelf.reader.read_applied_sequence()) == ([], 0)
         shelf.writer.commit(7)
-        assert (matching_numbers(shelf.reader), shelf.reader.applied_sequence()) == ([], 0)
+        assert (matching_numbers(shelf.reader), shelf.reader.read_applied_sequence()) == ([], 0)
         shelf.reader.refresh()
-        assert (matching_numbers(shelf.reader), shelf.reader.applied_sequence()) == ([1], 7)
+        assert (matching_numbers(shelf.reader), shelf.reader.read_applied_sequence()) == ([1], 7)
 
 
 def test_the_checkpoint_is_not_a_message(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_closing_drops_what_was_not_committed_and_keeps_the_rest(tmp_path: Path)
         writer.add_version(3, message("u", "火锅"))
         writer.commit(3)
     with closing(opened(tmp_path)) as reader:
-        assert (set(matching_numbers(reader)), reader.applied_sequence()) == ({1, 2, 3}, 3)
+        assert (set(matching_numbers(reader)), reader.read_applied_sequence()) == ({1, 2, 3}, 3)
 
 
 def test_a_second_writer_is_rejected(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_damaged_index_is_refused_by_readers_and_begun_anew_by_the_writer(tmp_
     with pytest.raises(IndexUnusableError):
         TantivyLexicalIndex(tmp_path, ReadThreads(1))
     with TantivyLexicalWriter(tmp_path, HEAP_BYTES) as writer, closing(opened(tmp_path)) as reader:
-        assert (writer.applied_sequence, reader.applied_sequence(), matching_numbers(reader)) == (0, 0, [])
+        assert (writer.applied_sequence, reader.read_applied_sequence(), matching_numbers(reader)) == (0, 0, [])
         writer.add_version(1, message("u", "火锅"))
         writer.commit(1)
         reader.refresh()
@@ -228,13 +228,13 @@ def test_a_reader_outlives_the_rebuilding_of_its_index(tmp_path: Path) -> None:
         writer.add_version(5, message("u", "火锅"))
         writer.commit(5)
         reader.refresh()
-        assert (matching_numbers(reader), reader.applied_sequence()) == ([5], 5)
+        assert (matching_numbers(reader), reader.read_applied_sequence()) == ([5], 5)
     reader.close()
 
 
 def test_a_missing_index_is_an_empty_one(tmp_path: Path) -> None:
     with closing(opened(tmp_path / "deep" / "down")) as reader:
-        assert (reader.applied_sequence(), matching_numbers(reader)) == (0, [])
+        assert (reader.read_applied_sequence(), matching_numbers(reader)) == (0, [])
 
 
 @pytest.mark.parametrize("how", ["half a segment", *PANICS])
@@ -258,7 +258,7 @@ def test_a_commit_that_cannot_be_read_leaves_the_view_as_it_was(tmp_path: Path, 
             reader.refresh()
         assert raised.value.reason == Reason.ERROR_REASON_INDEX_UNAVAILABLE
         assert raised.value.retry_after_s
-        assert (reader.applied_sequence(), matching_numbers(reader)) == (0, [])
+        assert (reader.read_applied_sequence(), matching_numbers(reader)) == (0, [])
 
 
 def test_a_panic_in_a_search_is_a_fault(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_cached_statistics_of_a_user_equal_those_of_a_fresh_reader(
             with shelf.another_reader() as opened:
                 for user, message_filter in product("uv", (EVERYTHING, Filter(since_us=2))):
                     assert shelf.weigh(user, parsed_query) == opened.weigh(user, parsed_query)
-                    kept, new = (item.postings(user, terms, message_filter, 5) for item in (shelf, opened))
+                    kept, new = (item.read_postings(user, terms, message_filter, 5) for item in (shelf, opened))
                     assert list(map(posting_fields, kept)) == list(map(posting_fields, new))
 
 

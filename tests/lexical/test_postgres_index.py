@@ -73,7 +73,9 @@ def test_a_collision_of_keys_changes_nothing(colliding: Shelf, claim: Claim) -> 
 
 def test_collisions_change_no_posting(colliding: Shelf) -> None:
     mine = {number: each.content for number, each in colliding.messages.items() if each.user_id == "u"}
-    for term, posting in zip(["火锅", "cat"], colliding.postings("u", ["火锅", "cat"], EVERYTHING, 100), strict=True):
+    for term, posting in zip(
+        ["火锅", "cat"], colliding.read_postings("u", ["火锅", "cat"], EVERYTHING, 100), strict=True
+    ):
         standing = [number for number, content in mine.items() if term in content]
         assert (posting.count, sorted(posting.sequences)) == (len(standing), standing)
 
@@ -173,7 +175,7 @@ def test_frequent_token_columns_whoever_said_much_are_weighed_by_the_latest_mess
     assert shelf.weigh("u", parsed_query) == weights
     best, *_ = shelf.page("u", parsed_query, shelf.freeze("u", parsed_query), limit=1)
     assert "zebra" in shelf.messages[best.sequence].content
-    posting, rare = shelf.postings("u", ["火锅", "zebra"], EVERYTHING, 100)
+    posting, rare = shelf.read_postings("u", ["火锅", "zebra"], EVERYTHING, 100)
     assert posting.count == pytest.approx(shares[0] * said_much, rel=0.1)
     assert (rare.count, rare.sequences.tolist()) == (1, [6])
 

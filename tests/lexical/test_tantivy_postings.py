@@ -44,7 +44,7 @@ def test_postings_of_a_term_are_exact_for_every_filter(
     with shelf.another_reader() as reader:
         for user in ("ann", "bob", "nobody"):
             for message_filter in (EVERYTHING, Filter(since_us=30), Filter(until_us=40), Filter(until_us=20)):
-                postings = reader.postings(user, terms, message_filter, limit)
+                postings = reader.read_postings(user, terms, message_filter, limit)
                 for term, posting in zip(terms, postings, strict=True):
                     expected = [
                         sequence
@@ -60,9 +60,9 @@ def test_postings_of_a_term_are_exact_for_every_filter(
 def test_a_term_that_has_spread_since_is_found_everywhere(tmp_path: Path) -> None:
     with shelved(open_tantivy_index, tmp_path) as shelf:
         shelf.put(*(message("u", "tea" if n < 2 else "ale") for n in range(90)))
-        assert shelf.postings("u", ["tea"], EVERYTHING, 100)[0].count == 2
+        assert shelf.read_postings("u", ["tea"], EVERYTHING, 100)[0].count == 2
         shelf.put(*(message("u", "tea") for _ in range(10)))
-        tea, ale = shelf.postings("u", ["tea", "ale"], EVERYTHING, 100)
+        tea, ale = shelf.read_postings("u", ["tea", "ale"], EVERYTHING, 100)
         assert sorted(tea.sequences.tolist()) == [1, 2, *range(91, 101)]
         assert ale.count == 88
 

@@ -34,16 +34,16 @@ async def test_a_removal_is_deleted_when_all_servers_have_erased_it(postgres: Pr
     for server in servers:
         assert await server.read_pending_removals(3) == PendingRemovals(latest, are_many=True)
         assert await server.read_pending_removals(4) == PendingRemovals(latest, are_many=False)
-    assert await servers[0].forget_removals(latest, 2) is False
+    assert await servers[0].delete_removals(latest, 2) is False
     assert await servers[0].read_pending_removals(1) is None
     assert await servers[1].read_pending_removals(1) == PendingRemovals(latest, are_many=True)
     assert [change.removed_sequence for change in log.feed.read_changes(written, 9)] == [
         versions[name].sequence for name in "123"
     ]
-    assert await servers[1].forget_removals(latest, 2) is True
-    assert await servers[1].forget_removals(latest, 2) is False
+    assert await servers[1].delete_removals(latest, 2) is True
+    assert await servers[1].delete_removals(latest, 2) is False
     assert log.feed.read_changes(written, 9) == []
-    assert await servers[0].wipe_pages(0, 10) is None
+    assert await servers[0].overwrite_unused_bytes(0, 10) is None
     assert len(await log.everything()) == 2
     for server in servers:
         await server.close()
@@ -57,7 +57,7 @@ async def test_an_erased_user_leaves_no_rows(postgres: PrivatePostgres, tmp_path
     await log.write_nameless(Message("u", "", 1, Role.USER, "x", "", "c", {"k": "v"}, b"\0\0\0\0"), request_id="r")
     erased = await log.writer.erase("u")
     server = PostgresLogErasure(database, "one")
-    await server.forget_removals(FeedPosition.from_sequence(erased.sequence), 100)
+    await server.delete_removals(FeedPosition.from_sequence(erased.sequence), 100)
     connection = await database.connect()
     tables = ("messages", "metadata_entries", "embeddings", "removals", "users", "requests")
     left = {table: await connection.fetchval(f"SELECT count(*) FROM {table}") for table in tables}  # noqa: S608 - ours
@@ -92,12 +92,12 @@ async def test_inactive_servers_without_indexes_do_not_keep_removals(postgres: P
     lasting, stopped, lost = (PostgresLogErasure(database, name, is_lasting=name == "lasting") for name in names)
     await log.write(Message("u", "m", 1, Role.USER, "x"))
     until = FeedPosition.from_sequence((await log.writer.delete("u", ["m"])).sequence)
-    await lasting.forget_removals(until, 10)
+    await lasting.delete_removals(until, 10)
     assert await lost.read_pending_removals(1) is not None, "it is waited for"
     await stopped.close()
     connection = await database.connect()
     await connection.execute("UPDATE followers SET seen = now() - interval '2 days'")
-    await lasting.forget_removals(until, 10)
+    await lasting.delete_removals(until, 10)
     assert await connection.fetchval("SELECT count(*) FROM removals") == 0
     assert [row["name"] for row in await connection.fetch("SELECT name FROM followers")] == ["lasting"]
     connection.terminate()

@@ -59,13 +59,13 @@ def left(directory: Path, numbers: list[int]) -> list[int]:
 async def erase_everything(erasure: SqliteLogErasure) -> None:
     removals = await erasure.read_pending_removals(1)
     assert removals is not None
-    while await erasure.forget_removals(removals.until, 100):
+    while await erasure.delete_removals(removals.until, 100):
         pass
     while await erasure.release_free_pages(50):
         pass
     at: int | None = 0
     while at is not None:
-        at = await erasure.wipe_pages(at, 100)
+        at = await erasure.overwrite_unused_bytes(at, 100)
 
 
 @pytest.mark.parametrize("max_vacuum_bytes", [PIECES, WHOLE])
@@ -132,7 +132,7 @@ async def test_an_erasure_waits_for_a_blocking_reader(tmp_path: Path) -> None:
             cursor = reading.execute("SELECT wire FROM messages")
             cursor.fetchone()
             await writer.delete("user1", ["id000001x"])
-            assert await erasure.wipe_pages(0, 100) == 0
+            assert await erasure.overwrite_unused_bytes(0, 100) == 0
             cursor.close()
-            assert await erasure.wipe_pages(0, 10_000) is None
+            assert await erasure.overwrite_unused_bytes(0, 10_000) is None
         assert left(tmp_path, [0]) == [0]

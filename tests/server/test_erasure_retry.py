@@ -28,14 +28,14 @@ class Log:
             raise NothingLeftError
         return PendingRemovals(FeedPosition.from_sequence(5), are_many=False)
 
-    async def forget_removals(self, _until: int, _limit: int) -> bool:
+    async def delete_removals(self, _until: int, _limit: int) -> bool:
         self.is_done = True
         return False
 
     async def release_free_pages(self, _limit: int) -> bool:
         return False
 
-    async def wipe_pages(self, _after: int, _limit: int) -> int | None:
+    async def overwrite_unused_bytes(self, _after: int, _limit: int) -> int | None:
         return None
 
 

@@ -303,7 +303,7 @@ async def test_writes_use_the_shard_key_of_the_user_and_a_majority(cluster: Clus
 
 async def test_reads_use_the_shard_key_of_the_user_and_a_majority(cluster: Cluster, index: QdrantIndex) -> None:
     await index.search("user-2", VECTOR, EVERYTHING, 10)
-    await index.vectors("user-2", ["m"])
+    await index.read_vectors("user-2", ["m"])
     await index.read_points(["user-2"], with_vectors=False)
     for name in ("Query", "GetPoints", "Scroll"):
         (request,) = cluster.requests[name]

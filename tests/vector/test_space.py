@@ -37,10 +37,10 @@ def space(name: str) -> VectorSpace:
 
 async def test_a_replaced_space_is_closed_after_its_last_read() -> None:
     serving = ActiveSpace(space("former"))
-    with serving.lease() as first:
+    with serving.acquire_lease() as first:
         replacing = asyncio.create_task(serving.replace(space("new"), 60))
         await asyncio.sleep(0)
-        with serving.lease() as second:
+        with serving.acquire_lease() as second:
             assert (first.name, second.name, serving.current_space.name) == ("former", "new", "new")
         await asyncio.sleep(0)
         assert not replacing.done()
@@ -49,7 +49,7 @@ async def test_a_replaced_space_is_closed_after_its_last_read() -> None:
 
 async def test_replacing_a_space_does_not_wait_for_slow_reads() -> None:
     serving = ActiveSpace(space("former"))
-    with serving.lease():
+    with serving.acquire_lease():
         assert (await serving.replace(space("new"), 0.01)).name == "former"
     assert (await serving.replace(space("newer"), 60)).name == "new"
 

@@ -136,14 +136,14 @@ async def test_other_users_are_never_found(index: VectorIndex) -> None:
 async def test_stored_vectors_are_normalized(index: VectorIndex) -> None:
     stored = [point("m1", vector(3, 4)), point("m1", vector(0, 1), part=1), point("m2", vector(-2))]
     await index.upsert([*stored, point("m3", vector(1), user_id="bob"), point("m4", vector(1), part=1)])
-    vectors = await index.vectors("ann", ["m2", "m1", "m3", "m4", "unknown", "m1"])
+    vectors = await index.read_vectors("ann", ["m2", "m1", "m3", "m4", "unknown", "m1"])
     numbers = {message_id: np.frombuffer(vectors[message_id], dtype="<f4")[:2].tolist() for message_id in vectors}
     assert numbers == {"m1": pytest.approx([0.6, 0.8]), "m2": pytest.approx([-1, 0])}
-    assert await index.vectors("nobody", ["m1"]) == {}
-    assert await index.vectors("ann", []) == {}
+    assert await index.read_vectors("nobody", ["m1"]) == {}
+    assert await index.read_vectors("ann", []) == {}
     await index.upsert([point("m1", vector(0, 7))])
     await index.remove("ann", "m2")
-    vectors = await index.vectors("ann", ["m1", "m2"])
+    vectors = await index.read_vectors("ann", ["m1", "m2"])
     assert list(vectors) == ["m1"]
     assert np.frombuffer(vectors["m1"], dtype="<f4").tolist() == pytest.approx([0, 1, *[0] * (DIMENSION - 2)])
 

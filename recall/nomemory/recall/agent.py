@@ -141,7 +141,7 @@ class RecallAgent:
         else:
             self._reading = reader.model_reading
             view, rejected = verify_statements(draft.statements, search.retrieval)
-            if view.statements() or draft.verdict is Verdict.INSUFFICIENT or not search.rank_evidence():
+            if view.list_statements() or draft.verdict is Verdict.INSUFFICIENT or not search.rank_evidence():
                 return draft
             self._notes += rejected
             failure = _NO_VALID_QUOTE
@@ -154,7 +154,7 @@ class RecallAgent:
         """Return a draft that quotes the best evidence."""
         findings = search.collect_findings()
         best = replace(findings, evidence=findings.evidence[: self._budget.evidence_messages])
-        return await ExtractiveSynthesizer(self._thresholds.quoted).draft(question, skill, best)
+        return await ExtractiveSynthesizer(self._thresholds.quoted).draft_view(question, skill, best)
 
     def _build_result(
         self, search: SearchSession, stop_reason: StopReason, synthesis: VerifiedView, skill: Skill
@@ -189,7 +189,7 @@ def _select_evidence(findings: SearchFindings, synthesis: VerifiedView, limit: i
 
     Cited messages without a rank, such as neighbors, come last.
     """
-    cited = {citation.message_id for statement in synthesis.view.statements() for citation in statement.citations}
+    cited = {citation.message_id for statement in synthesis.view.list_statements() for citation in statement.citations}
     ranked = [item for item in findings.evidence if item.message.message_id in cited]
     others = [item for item in findings.evidence if item.message.message_id not in cited]
     ranked_ids = {item.message.message_id for item in ranked}

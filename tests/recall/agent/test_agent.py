@@ -179,7 +179,7 @@ async def test_the_latest_message_takes_the_place_whichever_call_said_so() -> No
     calls = [ToolCall("hybrid_search", {"query_text": text}) for text in ("画室", "院子")]
     result = await recall(stub, "lin", Question("我的画室在哪？", NOW), planner=Scripted(Plan(tuple(calls))))
     marks = {
-        statement.citations[0].message_id: statement.superseded_by for statement in result.memory_view.statements()
+        statement.citations[0].message_id: statement.superseded_by for statement in result.memory_view.list_statements()
     }
     assert marks["m1"] == "m3"
 

@@ -63,8 +63,8 @@ def best(client: Client, labelled: Labelled) -> list[str]:
 def test_every_answer_cites_and_shows_at_most_as_much_as_it_may(answers: dict[str, RecallResult]) -> None:
     """Where the log does not answer, the view is empty and the evidence has what comes nearest."""
     for result in answers.values():
-        assert len(result.memory_view.statements()) <= MAX_EVIDENCE
-        assert bool(result.memory_view.statements()) is (result.verdict is not Verdict.INSUFFICIENT)
+        assert len(result.memory_view.list_statements()) <= MAX_EVIDENCE
+        assert bool(result.memory_view.list_statements()) is (result.verdict is not Verdict.INSUFFICIENT)
         assert 1 <= len(result.evidence) <= MAX_EVIDENCE
 
 

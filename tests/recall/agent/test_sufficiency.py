@@ -56,14 +56,16 @@ async def test_words_alone_need_a_greater_sufficiency() -> None:
 
 async def test_a_question_that_nothing_answers_has_an_empty_view_and_the_nearest_messages_as_evidence() -> None:
     result = await answered(0.01, UNNAMED)
-    assert result.memory_view.statements() == ()
+    assert result.memory_view.list_statements() == ()
     assert result.conflicts == ()
     assert [item.message.message_id for item in result.evidence] == ["m1"]
 
 
 async def test_a_question_that_may_be_answered_has_quotes() -> None:
     result = await answered(0.44, TALK)
-    assert [statement.text for statement in result.memory_view.statements()] == ["I paint on Sundays, I love to paint."]
+    assert [statement.text for statement in result.memory_view.list_statements()] == [
+        "I paint on Sundays, I love to paint."
+    ]
 
 
 @pytest.mark.parametrize(

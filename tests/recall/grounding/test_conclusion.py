@@ -42,7 +42,7 @@ MESSAGES = st.lists(
 
 
 def cited(synthesis: VerifiedView) -> list[str]:
-    return [citation.message_id for statement in synthesis.view.statements() for citation in statement.citations]
+    return [citation.message_id for statement in synthesis.view.list_statements() for citation in statement.citations]
 
 
 def test_quotes_stand_in_the_order_of_relevance() -> None:
@@ -102,7 +102,7 @@ def test_superseded_statements_are_marked_and_kept() -> None:
     view = verify_draft_view(
         new_question("Where is my workshop?"), quoting(WORKSHOP, MOVED, OTHER), evidence_findings
     ).view
-    marks = {statement.citations[0].message_id: statement.superseded_by for statement in view.statements()}
+    marks = {statement.citations[0].message_id: statement.superseded_by for statement in view.list_statements()}
     assert marks == {"old": "new", "new": "", "other": ""}
 
 
@@ -110,7 +110,7 @@ def test_retracted_message_is_marked_and_does_not_answer_alone() -> None:
     wrong = replace(WORKSHOP, retracted_by="new")
     both, alone = findings(ranking(MOVED, wrong)), findings(ranking(wrong))
     view = verify_draft_view(new_question("Where is my workshop?"), quoting(wrong, MOVED), both).view
-    assert {statement.citations[0].message_id: statement.superseded_by for statement in view.statements()} == {
+    assert {statement.citations[0].message_id: statement.superseded_by for statement in view.list_statements()} == {
         "old": "new",
         "new": "",
     }
@@ -141,7 +141,7 @@ def test_a_message_outside_the_view_supersedes_nothing() -> None:
     evidence_findings = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
     (statement,) = verify_draft_view(
         new_question("Where is my workshop?"), quoting(WORKSHOP), evidence_findings
-    ).view.statements()
+    ).view.list_statements()
     assert statement.superseded_by == ""
 
 
@@ -154,7 +154,7 @@ def test_a_statement_of_both_the_old_and_the_new_is_not_superseded() -> None:
     evidence_findings = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
     (statement,) = verify_draft_view(
         new_question("Where is my workshop?"), DraftView((both,)), evidence_findings
-    ).view.statements()
+    ).view.list_statements()
     assert len(statement.citations) == 2
     assert statement.superseded_by == ""
 
@@ -179,7 +179,7 @@ def test_statements_state_the_attribution_of_their_quotes() -> None:
     view = verify_draft_view(
         new_question("Where is my workshop?"), quoting(WORKSHOP, advice, pasted), evidence_findings
     ).view
-    assert {statement.citations[0].message_id: statement.attribution for statement in view.statements()} == {
+    assert {statement.citations[0].message_id: statement.attribution for statement in view.list_statements()} == {
         "old": Attribution.USER,
         "advice": Attribution.OTHER,
         "pasted": Attribution.QUOTED,
@@ -195,8 +195,8 @@ def test_both_sides_of_a_contradiction_stand_in_the_view_as_a_guess() -> None:
     assert cited(synthesis) == ["bees", "never"]
     (conflict,) = synthesis.conflicts
     assert conflict.is_possible
-    assert (conflict.earlier, conflict.later) == tuple(reversed(synthesis.view.statements()))
-    assert not any(statement.superseded_by for statement in synthesis.view.statements())
+    assert (conflict.earlier, conflict.later) == tuple(reversed(synthesis.view.list_statements()))
+    assert not any(statement.superseded_by for statement in synthesis.view.list_statements())
 
 
 @given(MESSAGES, st.sampled_from(["Do I keep bees?", "我住在哪？", "", "How many hives?"]), st.floats(0, 1), st.data())
@@ -215,15 +215,15 @@ def test_any_conclusion_is_cited_and_ordered_with_superseding_statements_first(
     synthesis = verify_draft_view(new_question(text), drafts, evidence_findings)
     assert check(synthesis, {item.message_id: item for item in messages}, {item.message_id for item in messages}) == []
     assert synthesis == verify_draft_view(new_question(text), drafts, evidence_findings)
-    for index, statement in enumerate(synthesis.view.statements()):
-        before = {c.message_id for item in synthesis.view.statements()[:index] for c in item.citations}
+    for index, statement in enumerate(synthesis.view.list_statements()):
+        before = {c.message_id for item in synthesis.view.list_statements()[:index] for c in item.citations}
         assert statement.superseded_by in {"", *before}
 
 
 def test_a_message_without_a_word_to_search_for_is_quoted_whole() -> None:
     thumb, stop = retrieved_message("thumb", "👍", 2), retrieved_message("stop", "To be or not to be.", 1)
     view = verify_draft_view(new_question("And?"), quoting(thumb, stop), findings(ranking(thumb, stop))).view
-    assert [statement.text for statement in view.statements()] == ["👍", "To be or not to be."]
+    assert [statement.text for statement in view.list_statements()] == ["👍", "To be or not to be."]
 
 
 def test_a_contradiction_beside_the_point_is_not_told() -> None:
@@ -234,4 +234,4 @@ def test_a_contradiction_beside_the_point_is_not_told() -> None:
     )
     synthesis = verify_draft_view(new_question("Which car do I drive?"), quoting(bees), evidence_findings)
     assert (synthesis.verdict, synthesis.conflicts) == (Verdict.INSUFFICIENT, ())
-    assert synthesis.view.statements() == ()
+    assert synthesis.view.list_statements() == ()

@@ -29,7 +29,7 @@ def shown(text: str, *quotes: str, computed: tuple[str, ...] = (), question: str
     citations = tuple(DraftCitation(f"m{at}", quote) for at, quote in enumerate(quotes))
     draft = DraftStatement(Section.PROFILE, text, citations, computed)
     view, _ = verify_statements([draft], retrieval, FigureChecker(new_question(question), retrieval))
-    (statement,) = view.statements()
+    (statement,) = view.list_statements()
     return statement.text
 
 
@@ -83,7 +83,7 @@ def test_a_name_at_the_beginning_is_checked_where_others_are_called_so() -> None
     retrieval.add_messages(RetrievedMessage(f"m{at}", SENT, Role.USER, content) for at, content in enumerate(contents))
     draft = DraftStatement(Section.PROFILE, "Ben lives in Lyon", (DraftCitation("m0", "Ana lives in Lyon"),))
     view, notes = verify_statements([draft], retrieval, FigureChecker(new_question("Who?"), retrieval))
-    assert [statement.text for statement in view.statements()] == ["Ana lives in Lyon"]
+    assert [statement.text for statement in view.list_statements()] == ["Ana lives in Lyon"]
     assert [(note.kind, note.count) for note in notes] == [(NoteKind.QUOTED_INSTEAD, 1)]
 
 
@@ -165,4 +165,4 @@ def test_a_draft_that_quotes_is_not_checked_and_one_that_is_composed_is() -> Non
     for composed, text in ((False, "It is £2000"), (True, "deposit is £200")):
         draft = DraftView((statement,), Verdict.SUPPORTED, is_model_written=composed)
         synthesis = verify_draft_view(new_question("How much?"), draft, findings(ranking(message)))
-        assert [item.text for item in synthesis.view.statements()] == [text]
+        assert [item.text for item in synthesis.view.list_statements()] == [text]

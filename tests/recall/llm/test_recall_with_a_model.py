@@ -114,7 +114,7 @@ async def test_one_call_reads_the_ranking_and_answers(script: ChatScript, recall
     made_up = (("m9", "never eat spicy"), ("m1", "love spicy food"), ("other", "Zephyrquill"))
     script.answers = [view(("m1", "never eat spicy"), ("m2", "never eat spicy"), *made_up)]  # one of them says so
     result = await recaller.ask()
-    (statement,) = result.memory_view.statements()
+    (statement,) = result.memory_view.list_statements()
     assert [(citation.message_id, citation.quote) for citation in statement.citations] == [
         ("message-1", "never eat spicy")
     ]
@@ -206,7 +206,7 @@ async def test_rules_compose_the_view_where_the_model_does_not(
     result = await recaller.ask()
     assert result.limits.planner == "llm→rules"
     assert result.evidence[0].message.message_id in {"message-1", "message-2"}
-    assert result.memory_view.statements()
+    assert result.memory_view.list_statements()
     assert any("showing quotes instead" in note.text for note in result.limits.notes)
 
 
@@ -221,7 +221,7 @@ async def test_a_model_that_finds_no_answer_states_nothing(script: ChatScript, r
     script.answers = [answers({"stop": True, "verdict": "insufficient"})]
     result = await recaller.ask()
     assert result.verdict is Verdict.INSUFFICIENT
-    assert not result.memory_view.statements()
+    assert not result.memory_view.list_statements()
     assert result.evidence
 
 

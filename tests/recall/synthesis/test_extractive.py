@@ -71,7 +71,7 @@ async def test_messages_are_quoted_whole_in_the_order_of_relevance() -> None:
     evidence = ranking(LINES[4], LINES[0], LINES[2], deviations=4.0)
     synthesiser = ExtractiveSynthesizer(QUOTED)
     drafts = (
-        await synthesiser.draft(new_question("What do I like?"), Skill("s", "d", ""), findings(evidence))
+        await synthesiser.draft_view(new_question("What do I like?"), Skill("s", "d", ""), findings(evidence))
     ).statements
     assert [draft.text for draft in drafts] == [item.content for item in (LINES[4], LINES[0], LINES[2])]
     assert {draft.section for draft in drafts} == {Section.PROFILE}
@@ -80,7 +80,7 @@ async def test_messages_are_quoted_whole_in_the_order_of_relevance() -> None:
 
 async def quoted(text: str, *messages: RetrievedMessage) -> list[str]:
     evidence = ranking(*messages, deviations=4.0)
-    draft = await ExtractiveSynthesizer(QUOTED).draft(new_question(text), Skill("s", "d", ""), findings(evidence))
+    draft = await ExtractiveSynthesizer(QUOTED).draft_view(new_question(text), Skill("s", "d", ""), findings(evidence))
     return [citation.message_id for statement in draft.statements for citation in statement.citations]
 
 
@@ -117,5 +117,5 @@ async def test_the_assistant_is_quoted_only_where_nobody_else_says_anything() ->
 @pytest.mark.parametrize("text", ["Which lamp is broken?", "哪盏灯坏了？", "", "."])
 async def test_statements_are_drafted_only_from_hits(text: str) -> None:
     synthesiser, skill = ExtractiveSynthesizer(QUOTED), Skill("s", "d", "")
-    assert (await synthesiser.draft(new_question(text), skill, findings(()))).statements == ()
-    assert len((await synthesiser.draft(new_question(text), skill, findings(ranking(LINES[0])))).statements) == 1
+    assert (await synthesiser.draft_view(new_question(text), skill, findings(()))).statements == ()
+    assert len((await synthesiser.draft_view(new_question(text), skill, findings(ranking(LINES[0])))).statements) == 1

@@ -50,7 +50,7 @@ def test_a_verdict_that_fits_stands_and_the_view_fits_it(verdict: Verdict, likel
     synthesis = concluded(DraftView((NEVER,), verdict), likely)
     assert synthesis.verdict is verdict
     stated = [NEVER.text] if verdict is Verdict.SUPPORTED else []
-    assert [statement.text for statement in synthesis.view.statements()] == stated
+    assert [statement.text for statement in synthesis.view.list_statements()] == stated
 
 
 @pytest.mark.parametrize(("likely", "verdict"), [(LIKELY, Verdict.SUPPORTED), (UNLIKELY, Verdict.INSUFFICIENT)])
@@ -87,7 +87,7 @@ def test_two_cited_statements_of_the_view_contradict_each_other(
     (conflict,) = synthesis.conflicts
     assert synthesis.verdict is Verdict.CONFLICTING
     assert (conflict.earlier.text, conflict.later.text) == (NEVER.text, LOVED.text)
-    assert {conflict.earlier, conflict.later} == set(synthesis.view.statements())
+    assert {conflict.earlier, conflict.later} == set(synthesis.view.list_statements())
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ DRAFTS = st.builds(
 @given(DRAFTS, st.sampled_from([LIKELY, UNLIKELY]))
 def test_any_verdict_is_consistent_with_statements_and_conflicts(draft: DraftView, likely: Sufficiency) -> None:
     synthesis = concluded(draft, likely)
-    stated = synthesis.view.statements()
+    stated = synthesis.view.list_statements()
     assert all(
         citation.quote in CONTENTS[citation.message_id] for statement in stated for citation in statement.citations
     )

@@ -66,13 +66,13 @@ def test_places_are_code_points_not_bytes_or_utf_16() -> None:
 )
 def test_a_quote_that_is_nearly_right_is_struck(quote: str) -> None:
     view, notes = verify_statements([draft("x", ("m1", quote)), draft("y", ("m2", quote))], retrieved(SPICY, NURSE))
-    assert view.statements() == ()
+    assert view.list_statements() == ()
     assert "m1" in notes[0].text
 
 
 def test_a_message_that_was_not_retrieved_is_struck_and_its_id_is_not_repeated() -> None:
     view, notes = verify_statements([draft("secret", ("other-user-0001", "我从小不吃辣"))], retrieved(SPICY))
-    assert view.statements() == ()
+    assert view.list_statements() == ()
     assert "other-user" not in " ".join(note.text for note in notes)
     assert len(notes) == 2
 
@@ -81,7 +81,7 @@ def test_a_statement_keeps_its_good_citations_and_loses_the_bad_ones() -> None:
     view, notes = verify_statements(
         [draft("护士", ("m9", "x"), ("m2", "nobody said so"), ("m2", "staff nurse"))], retrieved(SPICY, NURSE)
     )
-    (statement,) = view.statements()
+    (statement,) = view.list_statements()
     assert [citation.quote for citation in statement.citations] == ["staff nurse"]
     assert len(notes) == 2
 
@@ -106,7 +106,7 @@ def test_notes_hold_no_content() -> None:
 )
 def test_a_plain_string_gets_the_clause_that_has_its_words(text: str, quote: str) -> None:
     view, _ = verify_statements([draft(text)], retrieved("好的", SPICY, NURSE))
-    (statement,) = view.statements()
+    (statement,) = view.list_statements()
     assert [citation.quote for citation in statement.citations] == [quote]
 
 
@@ -123,19 +123,19 @@ def test_a_plain_string_gets_the_clause_that_has_its_words(text: str, quote: str
 )
 def test_a_plain_string_that_nobody_said_is_dropped(text: str) -> None:
     view, notes = verify_statements([draft(text), draft(text, ("m2", ""), ("m3", ""))], retrieved("好的", SPICY, NURSE))
-    assert view.statements() == ()
+    assert view.list_statements() == ()
     assert any("without evidence" in note.text for note in notes)
 
 
 def test_a_clause_is_cited_where_its_words_first_stand() -> None:
     view, _ = verify_statements([draft("我吃鱼")], retrieved("没人说我吃鱼。我吃鱼"))
-    ((citation,),) = [statement.citations for statement in view.statements()]
+    ((citation,),) = [statement.citations for statement in view.list_statements()]
     assert (citation.quote, citation.start, citation.end) == ("我吃鱼", 3, 6)
 
 
 def test_an_empty_quote_stands_for_the_best_clause_of_the_message_that_is_named() -> None:
     view, _ = verify_statements([draft("a staff nurse", ("m1", " "))], retrieved(NURSE))
-    (statement,) = view.statements()
+    (statement,) = view.list_statements()
     assert statement.citations[0].quote.startswith("I'm a staff nurse")
 
 
@@ -145,7 +145,7 @@ def test_equal_statements_are_merged() -> None:
         draft(" 不吃辣 ", ("m1", "我从小不吃辣"), section=Section.CONSTRAINTS),
     ]
     view, _ = verify_statements(twice, retrieved(SPICY))
-    (statement,) = view.statements()
+    (statement,) = view.list_statements()
     assert view.preferences == (statement,)
     assert [citation.quote for citation in statement.citations] == ["不吃辣", "我从小不吃辣"]
 
@@ -154,16 +154,16 @@ def test_numbers_and_lengths_are_bounded() -> None:
     content = "词" * 5_000
     many = [draft(f"{number} " + "x" * 2_000, *[("m1", "词" * 3_000)] * 40) for number in range(200)]
     view, notes = verify_statements(many, retrieved(content))
-    assert len(view.statements()) == MAX_STATEMENTS
-    assert all(len(statement.text) == MAX_TEXT_CHARS for statement in view.statements())
-    assert all(len(statement.citations) <= MAX_CITATIONS for statement in view.statements())
-    assert all(len(statement.citations[0].quote) == MAX_QUOTE_CHARS for statement in view.statements())
+    assert len(view.list_statements()) == MAX_STATEMENTS
+    assert all(len(statement.text) == MAX_TEXT_CHARS for statement in view.list_statements())
+    assert all(len(statement.citations) <= MAX_CITATIONS for statement in view.list_statements())
+    assert all(len(statement.citations[0].quote) == MAX_QUOTE_CHARS for statement in view.list_statements())
     assert "150" in notes[-1].text
 
 
 def test_a_text_that_no_encoder_takes_is_made_presentable() -> None:
     view, _ = verify_statements([draft("nurse \ud83d", ("m1", "staff nurse"))], retrieved(NURSE))
-    (statement,) = view.statements()
+    (statement,) = view.list_statements()
     assert statement.text.encode()
 
 
@@ -192,14 +192,14 @@ def test_verified_statements_quote_retrieved_messages(state: tuple[RetrievedMess
     retrieval, drafts = state
     view, _ = verify_statements(drafts, retrieval)
     assert wrong(view, retrieval) == []
-    assert len({statement.text for statement in view.statements()}) == len(view.statements())
+    assert len({statement.text for statement in view.list_statements()}) == len(view.list_statements())
 
 
 @given(situations())
 def test_every_exact_quote_is_kept(state: tuple[RetrievedMessages, list[DraftStatement]]) -> None:
     retrieval, drafts = state
     view, _ = verify_statements(drafts, retrieval)
-    kept = {citation.quote for statement in view.statements() for citation in statement.citations}
+    kept = {citation.quote for statement in view.list_statements() for citation in statement.citations}
     for item in drafts:
         for citation in item.citations:
             message = retrieval.get_message(citation.message_id)
@@ -214,4 +214,4 @@ def test_a_quote_without_content_words_is_removed(quote: str) -> None:
     retrieval.add_messages([message])
     draft = DraftStatement(Section.PROFILE, "The user is a murderer", (DraftCitation("m", quote),))
     view, _ = verify_statements([draft], retrieval)
-    assert view.statements() == ()
+    assert view.list_statements() == ()

@@ -21,7 +21,7 @@ def verify_conflicts(
     claimed: Iterable[DraftConflict], view: MemoryView, retrieval: RetrievedMessages
 ) -> tuple[StatementTexts, ...]:
     """Return the distinct conflicts between verified statements that cite different messages."""
-    pairs = (_verify_conflict(item, view.statements(), retrieval) for item in claimed)
+    pairs = (_verify_conflict(item, view.list_statements(), retrieval) for item in claimed)
     return tuple({frozenset(pair): pair for pair in pairs if pair}.values())
 
 

@@ -80,14 +80,14 @@ def _accept_draft_view(
     conflicting_texts = {text for pair in claimed for text in pair}
     contradicted_ids = {
         citation.message_id
-        for statement in view.statements()
+        for statement in view.list_statements()
         if statement.text in conflicting_texts
         for citation in statement.citations
     }
     if verdict is Verdict.INSUFFICIENT:
         return VerifiedView(MemoryView(), verdict, (), (*notes, create_note(NoteKind.MODEL_VERDICT)))
     view = _sort_sections(_annotate_view(view, findings, contradicted_ids), sort_by_time)
-    statement_by_text = {statement.text: statement for statement in view.statements()}
+    statement_by_text = {statement.text: statement for statement in view.list_statements()}
     conflicts = tuple(Conflict(statement_by_text[earlier], statement_by_text[later]) for earlier, later in claimed)
     return VerifiedView(view, verdict, conflicts, (*notes, create_note(NoteKind.MODEL_VERDICT)))
 
@@ -131,7 +131,7 @@ def _decide_by_rules(
 
 def _has_valid_statement(view: MemoryView, retrieval: RetrievedMessages) -> bool:
     """Return whether a statement of the view cites a message that was not retracted."""
-    return not all(all(get_retracting_message_ids(statement, retrieval)) for statement in view.statements())
+    return not all(all(get_retracting_message_ids(statement, retrieval)) for statement in view.list_statements())
 
 
 def _quote_contradictory_messages(
@@ -153,7 +153,7 @@ def _annotate_view(view: MemoryView, findings: SearchFindings, contradicted_ids:
     Statements that cite a contradicted message are not marked as superseded, because the conflict is unresolved.
     """
     cited = {
-        citation.message_id for statement in view.statements() for citation in statement.citations
+        citation.message_id for statement in view.list_statements() for citation in statement.citations
     } - contradicted_ids
     superseding = find_superseding_messages(findings.relations, cited)
 
@@ -196,7 +196,7 @@ def _find_same_topic_pairs(
         if relation.semantic_z_score >= MIN_SAME_TOPIC_Z_SCORE
     ]
     contradictory_pairs = [(earlier.message_id, later.message_id) for earlier, later in pairs]
-    ids = [message_id for statement in view.statements() for message_id in get_cited_message_ids(statement)]
+    ids = [message_id for statement in view.list_statements() for message_id in get_cited_message_ids(statement)]
     quoted_pairs = list(pairwise(ids)) if question.analysis.asks_for_latest else []
     return [*similar_pairs, *contradictory_pairs, *find_retractions(findings.retrieval), *quoted_pairs]
 
@@ -206,7 +206,7 @@ def _has_correction(question: Question, view: MemoryView, findings: SearchFindin
 
     The match must have at least half of the question's words.
     """
-    cited = {message_id for statement in view.statements() for message_id in get_cited_message_ids(statement)}
+    cited = {message_id for statement in view.list_statements() for message_id in get_cited_message_ids(statement)}
     best = next((item.message for item in findings.evidence if not item.message.retracts), None)
     if best is None or best.retracted_by not in cited:
         return False
@@ -217,7 +217,9 @@ def _has_correction(question: Question, view: MemoryView, findings: SearchFindin
 def _build_conflicts(view: MemoryView, pairs: Iterable[MessagePair]) -> Iterable[Conflict]:
     """Convert pairs of contradictory messages to possible conflicts between the statements that cite them."""
     statement_by_message_id = {
-        citation.message_id: statement for statement in reversed(view.statements()) for citation in statement.citations
+        citation.message_id: statement
+        for statement in reversed(view.list_statements())
+        for citation in statement.citations
     }
     for earlier, later in pairs:
         if {earlier.message_id, later.message_id} <= statement_by_message_id.keys():

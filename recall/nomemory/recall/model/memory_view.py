@@ -133,7 +133,7 @@ class MemoryView:
     profile: tuple[Statement, ...] = ()
     constraints: tuple[Statement, ...] = ()
 
-    def statements(self) -> tuple[Statement, ...]:
+    def list_statements(self) -> tuple[Statement, ...]:
         """Return the statements of all sections of the view."""
         return self.preferences + self.profile + self.constraints
 

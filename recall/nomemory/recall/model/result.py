@@ -44,7 +44,7 @@ class RecallResult:
         Raises:
             ValueError: `max_tokens` is too small.
         """
-        statements = self.memory_view.statements()
+        statements = self.memory_view.list_statements()
         quoted_ids = frozenset(
             citation.message_id
             for statement in statements

@@ -47,7 +47,7 @@ class ExtractiveSynthesizer:
     def __init__(self, quoted: float) -> None:
         self._quoted = quoted
 
-    async def draft(self, question: Question, skill: Skill, findings: SearchFindings) -> DraftView:  # noqa: ARG002 - the protocol's signature
+    async def draft_view(self, question: Question, skill: Skill, findings: SearchFindings) -> DraftView:  # noqa: ARG002 - the protocol's signature
         """Draft a memory view that quotes the most likely answers and the messages that retract them."""
         best = select_probable_evidence(select_quotable_evidence(findings.evidence, question), self._quoted)
         retracting_ids = {candidate.message.retracted_by for candidate in best}

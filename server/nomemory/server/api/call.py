@@ -81,7 +81,7 @@ class CallContext:
         """
         return self.namespace.prefix if self.namespace else ""
 
-    def remaining_s(self) -> float:
+    def compute_remaining_s(self) -> float:
         """Return the number of seconds until the deadline, which is negative after the deadline."""
         return self.deadline - asyncio.get_running_loop().time()
 

@@ -71,7 +71,7 @@ class LexicalListing:
         if not self._index.can_lag:
             return True
         await self._index.refresh()
-        applied = await self._index.applied_sequence(user_id)
+        applied = await self._index.read_applied_sequence(user_id)
         return applied >= sequence or applied >= await self._log.read_user_sequence(user_id)
 
     async def read_page(
@@ -90,7 +90,7 @@ class LexicalListing:
             Fault: the cursor is invalid, with one of the CURSOR_… reasons; or INDEX_UNAVAILABLE.
         """
         await self._index.refresh()
-        applied = await self._index.applied_sequence(listing.user_id) if self._index.can_lag else None
+        applied = await self._index.read_applied_sequence(listing.user_id) if self._index.can_lag else None
         state = (
             self._resume_listing(listing, query, cursor, applied)
             if cursor

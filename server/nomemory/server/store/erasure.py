@@ -127,7 +127,7 @@ class ErasureTask:
             return False
         self._faults.clear(ERASURE)
         await self._indexes.erase_deleted()
-        await _run_throttled(partial(self._log.forget_removals, until, self._settings.erasure.batch_size))
+        await _run_throttled(partial(self._log.delete_removals, until, self._settings.erasure.batch_size))
         await self._erase_from_log()
         self._waiting_since = next_due
         _log.info("removed messages were erased", until=until.latest, took_s=round(time.monotonic() - began_at, 3))
@@ -162,7 +162,7 @@ class ErasureTask:
         page: int | None = 0
         while page is not None:
             began_at = time.monotonic()
-            last_page = await self._log.wipe_pages(page, self._settings.erasure.max_pages)
+            last_page = await self._log.overwrite_unused_bytes(page, self._settings.erasure.max_pages)
             await asyncio.sleep(self._poll_s if last_page == page else time.monotonic() - began_at)
             page = last_page
 

@@ -150,14 +150,14 @@ class LogWriter(Protocol):
 class ErasableLog(Protocol):
     """Erases the remains of deleted, replaced and expired messages from the message log's files, in small batches.
 
-    After every index has applied the removals, call `forget_removals`, `release_free_pages` and `wipe_pages` in this
-    order, each of them repeatedly until it has nothing left to do. Completed batches survive a crash.
+    After every index has applied the removals, call `delete_removals`, `release_free_pages` and
+    `overwrite_unused_bytes` in this order, each of them repeatedly until it has nothing left to do. Completed batches survive a crash.
     """
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
         """Return the last pending removal, and whether at least `many` removals are pending; None if there is none."""
 
-    async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
+    async def delete_removals(self, until: FeedPosition, limit: int) -> bool:
         """Delete up to `limit` removal records up to a position, and users without messages.
 
         Return whether more removal records up to that position remain.
@@ -166,7 +166,7 @@ class ErasableLog(Protocol):
     async def release_free_pages(self, limit: int) -> bool:
         """Release up to `limit` free pages to the file system; return whether free pages may remain."""
 
-    async def wipe_pages(self, after: int, limit: int) -> int | None:
+    async def overwrite_unused_bytes(self, after: int, limit: int) -> int | None:
         """Overwrite the unused bytes of up to `limit` pages after the page `after`.
 
         Returns:

@@ -179,6 +179,6 @@ class IngestService:
             except Fault as fault:
                 pause_s = fault.retry_after_s or 0.0
                 # Twice the pause, so that the error reaches the client before its deadline.
-                if fault.reason != Reason.ERROR_REASON_OVERLOADED or context.remaining_s() <= 2 * pause_s:
+                if fault.reason != Reason.ERROR_REASON_OVERLOADED or context.compute_remaining_s() <= 2 * pause_s:
                     raise
                 await asyncio.sleep(pause_s)

@@ -137,7 +137,7 @@ class QueryService:
 
     async def semantic_search(self, request: pb.SemanticSearchRequest, context: CallContext) -> bytes:
         """Search for the messages whose vectors are most similar to the query's vector."""
-        with self.spaces.lease() as space:
+        with self.spaces.acquire_lease() as space:
             query, mask = decode_semantic(request, self.settings, space.embedder.dimension)
             space.progress.record_query(request.user_id)
             await self._wait_for_vectors(space, request, context)
@@ -149,12 +149,12 @@ class QueryService:
 
     async def hybrid_search(self, request: pb.HybridSearchRequest, context: CallContext) -> bytes:
         """Search with a combination of lexical search and vector search."""
-        with self.spaces.lease() as space:
+        with self.spaces.acquire_lease() as space:
             query, mask = decode_hybrid(request, self.settings, space.embedder.dimension)
             space.progress.record_query(request.user_id)
             await self._wait_for_lexical(request, context)
             await self._wait_for_vectors(space, request, context)
-            timeout_s = context.remaining_s() * _SEMANTIC_TIME_SHARE
+            timeout_s = context.compute_remaining_s() * _SEMANTIC_TIME_SHARE
             result = await self.hybrid.search(space, replace(query, timeout_s=timeout_s))
         reply = pb.HybridSearchResponse(
             truncated=result.truncated,
@@ -274,7 +274,7 @@ class QueryService:
         """Wait until an index has applied the write that the request's write token identifies."""
         sequence = self.tokens.read(request.at_least)
         if sequence:
-            timeout_s, poll_s = context.remaining_s() - _REPLY_RESERVE_S, _WAIT_POLL_S
+            timeout_s, poll_s = context.compute_remaining_s() - _REPLY_RESERVE_S, _WAIT_POLL_S
             await wait_until_applied(lambda: is_applied(sequence), name=name, timeout_s=timeout_s, poll_s=poll_s)
 
 

@@ -120,7 +120,7 @@ class RecallService:
             _translate_recall_errors(),
             AuditLog(is_on=self.settings.server.audit_log).record_recall(context) as audited,
         ):
-            built = await self.build(user_id, decoded, _compute_time_until_reply_s(context.remaining_s()))
+            built = await self.build(user_id, decoded, _compute_time_until_reply_s(context.compute_remaining_s()))
             audited.messages = len(built.recent) + len(built.related)
         return encode_context_reply(built)
 
@@ -147,7 +147,7 @@ class RecallService:
         query = decode_recall(request, self.settings, self.budget, datetime.now(UTC), dimension)
         with _translate_recall_errors():
             skill = self.skills.load(query.skill)
-        return user_id, replace(query, budget=_fit_to_deadline(query.budget, context.remaining_s())), skill
+        return user_id, replace(query, budget=_fit_to_deadline(query.budget, context.compute_remaining_s())), skill
 
     def _encode_reply(self, result: RecallResult, *, include_trace: bool) -> pb.RecallResponse:
         return encode_recall_reply(result, evidence_chars=self.budget.evidence_chars, include_trace=include_trace)

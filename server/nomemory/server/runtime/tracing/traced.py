@@ -44,10 +44,10 @@ _READ_SPANS: Final = {
 _LEXICAL_SPANS: Final = {
     "freeze": "lexical statistics",
     "search": "lexical search",
-    "total": "lexical count",
-    "postings": "lexical postings",
+    "count_messages": "lexical count",
+    "read_postings": "lexical postings",
 }
-_VECTOR_SPANS: Final = {"search": "vector search", "vectors": "vector lookup"}
+_VECTOR_SPANS: Final = {"search": "vector search", "read_vectors": "vector lookup"}
 """Span names by method."""
 
 

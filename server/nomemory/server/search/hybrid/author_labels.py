@@ -38,7 +38,7 @@ class AuthorLabelFinder:
     """Finds the names in a question that precede the text of many messages.
 
     Attributes:
-        max_sequences: the value that is passed to `LexicalIndex.postings`. If the candidate search passes the same
+        max_sequences: the value that is passed to `LexicalIndex.read_postings`. If the candidate search passes the same
             value, the two searches share cached postings.
     """
 
@@ -58,7 +58,7 @@ class AuthorLabelFinder:
             Fault: INDEX_UNAVAILABLE.
         """
         before, leaves = Filter(until_us=until_us), _list_term_leaves(question)
-        postings = await self.lexical.postings(user_id, list(leaves), before, self.max_sequences)
+        postings = await self.lexical.read_postings(user_id, list(leaves), before, self.max_sequences)
         frequent = [
             leaf for leaf, posting in zip(leaves.values(), postings, strict=True) if posting.count >= _MIN_SHARE * total
         ]

@@ -122,7 +122,7 @@ class CandidatePoolReader:
         """Return the number of a user's messages before a time, or of all messages if the user has few messages."""
         if until_us is None or counts.messages <= self.timeline_max:
             return counts.messages
-        return await self.lexical.total(user_id, Filter(until_us=until_us))
+        return await self.lexical.count_messages(user_id, Filter(until_us=until_us))
 
     async def read_speakers(self, user_id: str, until_us: int | None, counts: LogCounts, total: int) -> tuple[str, ...]:
         """Return the names of the authors of messages before a time, or a sample of these names if there are many.
@@ -197,7 +197,7 @@ class CandidatePoolReader:
         """
         if pool.searches_messages:
             return None
-        postings = await self.lexical.postings(user_id, terms, pool.lexical_filter, max_sequences)
+        postings = await self.lexical.read_postings(user_id, terms, pool.lexical_filter, max_sequences)
         return dict(zip(terms, postings, strict=True))
 
     async def _read_complete_pool(
@@ -268,7 +268,7 @@ class CandidatePoolReader:
     ) -> list[int]:
         """Return the sequence numbers of the lexical and semantic candidates, best first."""
         by_sentence = [
-            await self.lexical.postings(user_id, sentence.terms, message_filter, _MAX_DOCUMENT_FREQUENCY)
+            await self.lexical.read_postings(user_id, sentence.terms, message_filter, _MAX_DOCUMENT_FREQUENCY)
             for sentence in question.sentences
         ]
         return await self.threads.run(_merge_candidates, by_sentence, nearest, total, self.candidates_max)

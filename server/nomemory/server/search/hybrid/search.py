@@ -285,7 +285,7 @@ class HybridSearch:
         )
 
     async def _is_lagging(self, space: VectorSpace, user_id: str, latest: int) -> bool:
-        lexical_lags = self.lexical.can_lag and await self.lexical.applied_sequence(user_id) < latest
+        lexical_lags = self.lexical.can_lag and await self.lexical.read_applied_sequence(user_id) < latest
         return lexical_lags or await space.progress.is_lagging(user_id, latest)
 
     async def _search_semantically(
@@ -373,7 +373,7 @@ class HybridSearch:
         messages = [item.message for item in items[:MAX_COMPARED]]
         try:
             async with asyncio.timeout(query.timeout_s):
-                vectors = await space.vectors.vectors(query.user_id, [message.message_id for message in messages])
+                vectors = await space.vectors.read_vectors(query.user_id, [message.message_id for message in messages])
         except TimeoutError:
             return ()
         except Fault as fault:

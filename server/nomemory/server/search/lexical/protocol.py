@@ -101,10 +101,10 @@ class LexicalIndex(Protocol):
     def can_lag(self) -> bool:
         """Whether the index can lag behind the message log.
 
-        Callers need `applied_sequence` only for an index that can lag.
+        Callers need `read_applied_sequence` only for an index that can lag.
         """
 
-    async def applied_sequence(self, user_id: str) -> int:
+    async def read_applied_sequence(self, user_id: str) -> int:
         """Return the sequence number up to which the index contains every change of a user.
 
         This sequence number may be greater than the sequence number of the user's latest change.
@@ -133,14 +133,14 @@ class LexicalIndex(Protocol):
             Fault: INDEX_UNAVAILABLE.
         """
 
-    async def total(self, user_id: str, message_filter: Filter) -> int:
+    async def count_messages(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages of a user that pass a filter.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
         """
 
-    async def postings(
+    async def read_postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> list[Posting]:
         """Return the posting of each term; omit the sequence numbers of terms in more than `max_sequences` messages.

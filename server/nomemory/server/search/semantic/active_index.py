@@ -47,7 +47,7 @@ class ActiveSpace:
         """The vector space for new reads."""
         return self._lease.space
 
-    def lease(self) -> SpaceLease:
+    def acquire_lease(self) -> SpaceLease:
         """Return a lease on the current vector space, for one read."""
         return self._lease
 

@@ -29,7 +29,7 @@ class LimitedVectorSearch:
         async with self._limit.slot(user_id):
             return await self._search.search(user_id, vector, filters, limit)
 
-    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+    async def read_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vector of the first part of each message."""
         async with self._limit.slot(user_id):
-            return await self._search.vectors(user_id, message_ids)
+            return await self._search.read_vectors(user_id, message_ids)

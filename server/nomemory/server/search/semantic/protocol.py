@@ -71,7 +71,7 @@ class VectorSearch(Protocol):
         The result has at least `limit` messages, if there are that many, and includes all ties with the last message.
         """
 
-    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+    async def read_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vector of the first part of each message. Messages without a vector are omitted."""
 
 

@@ -85,7 +85,7 @@ class PostgresLogErasure:
         latest = await self._fetch_rows(_LATEST)
         return PendingRemovals(FeedPosition(tuple(sequence for (sequence,) in latest)), pending >= many)
 
-    async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
+    async def delete_removals(self, until: FeedPosition, limit: int) -> bool:
         """Record that this server has erased the removed messages up to a position.
 
         The method also deletes users without messages, and up to `limit` removal records of one bucket whose messages
@@ -121,7 +121,7 @@ class PostgresLogErasure:
         """Return False without releasing pages, because PostgreSQL reuses free space itself."""
         return False
 
-    async def wipe_pages(self, after: int, limit: int) -> int | None:  # noqa: ARG002 - as above
+    async def overwrite_unused_bytes(self, after: int, limit: int) -> int | None:  # noqa: ARG002 - as above
         """Vacuum the tables of the message log, and return None.
 
         The arguments are ignored. PostgreSQL skips tables that the database role may not vacuum.

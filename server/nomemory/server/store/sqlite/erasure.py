@@ -52,7 +52,7 @@ class SqliteLogErasure:
         """Return the last pending removal, and whether at least `many` removals are pending; None if there is none."""
         return await self._writer.run_between_commits(partial(_read_removals, many=many))
 
-    async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
+    async def delete_removals(self, until: FeedPosition, limit: int) -> bool:
         """Delete up to `limit` removal records, and users without messages; return whether more records remain."""
         return await self._writer.run_between_commits(partial(_delete_removals, until=until.latest, limit=limit))
 
@@ -60,7 +60,7 @@ class SqliteLogErasure:
         """Release up to `limit` free pages to the file system; rewrite a small file with VACUUM instead."""
         return await self._writer.run_between_commits(partial(self._release_free_pages, limit=limit))
 
-    async def wipe_pages(self, after: int, limit: int) -> int | None:
+    async def overwrite_unused_bytes(self, after: int, limit: int) -> int | None:
         """Empty the write-ahead log, and overwrite the unused bytes of up to `limit` pages after a page."""
         return await self._writer.run_between_commits(partial(self._overwrite_batch, after=after, limit=limit))
 

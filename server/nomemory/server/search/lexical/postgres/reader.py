@@ -62,7 +62,7 @@ class PostgresLexicalIndex:
         self._damage_registry = damage_registry or DamageRegistry()
         self._sizes = LRUCache[str, int](_CACHED_SIZES)
 
-    async def applied_sequence(self, user_id: str) -> int:
+    async def read_applied_sequence(self, user_id: str) -> int:
         """Return the sequence number of the latest change of this user's messages.
 
         Every change up to this sequence number is applied, because a change is searchable as soon as it is committed.
@@ -110,12 +110,12 @@ class PostgresLexicalIndex:
         hits.sort(key=lambda hit: (hit.score, hit.ts_us), reverse=True)
         return hits
 
-    async def total(self, user_id: str, message_filter: Filter) -> int:
+    async def count_messages(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages of a user that pass a filter."""
         rows = await self._fetch_rows(build_count_statement(user_id, message_filter))
         return int(rows[0][0])
 
-    async def postings(
+    async def read_postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> list[Posting]:
         """Return the postings of all terms, in one round trip to the database."""

@@ -91,7 +91,7 @@ class TermLookup:
         self._conditions = conditions
         self._messages = messages
 
-    def postings(self, terms: Sequence[str], max_sequences: int) -> dict[str, TimedPosting]:
+    def read_postings(self, terms: Sequence[str], max_sequences: int) -> dict[str, TimedPosting]:
         """Return the posting of each term; omit the sequence numbers of terms in more than `max_sequences` messages."""
         frequencies = {term: self._searcher.doc_freq(TERMS, term) for term in terms}  # including other users
         rare = {term: frequency for term, frequency in frequencies.items() if frequency <= _RARE}

@@ -163,7 +163,7 @@ class TantivyLexicalIndex:
         with _translate_errors():
             self._load_latest_commit()
 
-    async def applied_sequence(self, _user_id: str) -> int:
+    async def read_applied_sequence(self, _user_id: str) -> int:
         """Return the sequence number up to which the current snapshot contains all changes of all users."""
         return self._applied
 
@@ -197,7 +197,7 @@ class TantivyLexicalIndex:
                 has_newer=has_newer,
             )
 
-    async def total(self, user_id: str, message_filter: Filter) -> int:
+    async def count_messages(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages of a user that pass a filter."""
         with _translate_errors():
             return count_matches(
@@ -205,7 +205,7 @@ class TantivyLexicalIndex:
                 build_intersection_query([build_user_query(user_id), *build_filter_queries(message_filter)]),
             )
 
-    async def postings(
+    async def read_postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> list[Posting]:
         """Return the posting of each term; omit the sequence numbers of terms in more than `max_sequences` messages."""
@@ -228,7 +228,7 @@ class TantivyLexicalIndex:
             lookup = TermLookup(
                 self._searcher, [build_user_query(user_id), *build_filter_queries(message_filter)], state.messages
             )
-            fresh = await self._run_search(state, len(missing), lookup.postings, missing, max_sequences)
+            fresh = await self._run_search(state, len(missing), lookup.read_postings, missing, max_sequences)
             self._postings.update((keys[term], posting) for term, posting in fresh.items())
             postings |= fresh
         return postings

@@ -107,7 +107,7 @@ class EdgeIndex:
                 return hits
             window *= GROWTH
 
-    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+    async def read_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vector of the first part of each message."""
         return await self._call_shard(Shard.read_first_vectors, user_id, message_ids)
 

@@ -171,7 +171,7 @@ class QdrantIndex:
                 vectors.append(np.asarray(record.vector, NUMBER).tobytes())
         return vectors
 
-    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+    async def read_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vectors of the first part of each message."""
         by_point = {str(build_point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
         await self._ensure_created()
