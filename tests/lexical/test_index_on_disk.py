@@ -155,7 +155,7 @@ from nomemory.server.search.lexical.tantivy.reader import TantivyLexicalIndex
 reader = TantivyLexicalIndex(Path({str(tmp_path)!r}), ReadThreads(1))
 for _ in sys.stdin:
     asyncio.run(reader.refresh())
-    print(asyncio.run(reader.applied_sequence("u")), flush=True)
+    print(asyncio.run(reader.read_applied_sequence("u")), flush=True)
 """
     with (
         shelved(tmp_path) as shelf,

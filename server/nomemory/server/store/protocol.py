@@ -151,7 +151,8 @@ class ErasableLog(Protocol):
     """Erases the remains of deleted, replaced and expired messages from the message log's files, in small batches.
 
     After every index has applied the removals, call `delete_removals`, `release_free_pages` and
-    `overwrite_unused_bytes` in this order, each of them repeatedly until it has nothing left to do. Completed batches survive a crash.
+    `overwrite_unused_bytes` in this order, each of them repeatedly until it has nothing left to do. Completed batches
+    survive a crash.
     """
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
