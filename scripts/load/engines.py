@@ -54,10 +54,10 @@ async def _measure_engine_calls(
         figures = {
             case.name: await _measure_call(call, case.requests, seconds)
             for case in cases
-            for call in _make_log_and_lexical_calls(case, log, lexical_index, settings)
+            for call in _build_search_calls(case, log, lexical_index, settings)
         }
     async with _open_edge_index(directory) as edge:
-        nearest = _make_nearest_points_call(edge, settings)
+        nearest = _build_vector_search_call(edge, settings)
         return figures | {
             case.name: await _measure_call(nearest, case.requests, seconds)
             for case in cases
@@ -65,16 +65,16 @@ async def _measure_engine_calls(
         }
 
 
-def _make_log_and_lexical_calls(
+def _build_search_calls(
     case: BenchmarkCase, log: LogReader, lexical_index: LexicalIndex, settings: Settings
 ) -> Iterator[Call]:
     if case.method.endswith("/ListMessages"):
-        yield _make_list_call(log, settings)
+        yield _build_list_call(log, settings)
     if case.method.endswith("/LexicalSearch"):
-        yield _make_lexical_call(lexical_index, settings)
+        yield _build_lexical_call(lexical_index, settings)
 
 
-def _make_list_call(log: LogReader, settings: Settings) -> Call:
+def _build_list_call(log: LogReader, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         listing = decode_list(pb.ListMessagesRequest.FromString(raw), settings).listing
         pinned = await log.read_user_sequence(listing.user_id)
@@ -83,7 +83,7 @@ def _make_list_call(log: LogReader, settings: Settings) -> Call:
     return call
 
 
-def _make_lexical_call(lexical_index: LexicalIndex, settings: Settings) -> Call:
+def _build_lexical_call(lexical_index: LexicalIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         query = decode_lexical(pb.LexicalSearchRequest.FromString(raw), settings)
         user_id, message_filter = query.listing.user_id, query.listing.filter
@@ -93,7 +93,7 @@ def _make_lexical_call(lexical_index: LexicalIndex, settings: Settings) -> Call:
     return call
 
 
-def _make_nearest_points_call(edge: EdgeIndex, settings: Settings) -> Call:
+def _build_vector_search_call(edge: EdgeIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         query, _ = decode_semantic(pb.SemanticSearchRequest.FromString(raw), settings, DIMENSION)
         return await edge.search(query.user_id, query.vector or b"", query.filter, _NEAREST)

@@ -84,5 +84,5 @@ def test_a_changed_previous_model_does_not_overwrite_cached_vectors(tmp_path: Pa
     backlog.close()
     write_model_record(directory.model_record, ModelRecord.from_settings(settings(HERE, "small"), "gone-8"))
     now = settings(HERE, "large")
-    with pytest.raises(PreviousModelUnavailableError, match="provide small instead"):
+    with pytest.raises(PreviousModelUnavailableError, match="provide the model small instead"):
         restore_previous_model(now, directory, Now(8), log, ActiveFaults())

@@ -96,7 +96,7 @@ def _limit_file_sizes(harness: Harness) -> None:
 
 def _fill_disk(harness: Harness) -> None:
     if harness.disk is None:
-        raise RuntimeError("the harness needs a small disk for this fault")
+        raise RuntimeError("this fault fills a small file system: pass its directory with --small-disk")
     with harness.disk.fill():
         sleep_fault_duration(harness)
         if harness.random.random() < 0.5:  # noqa: PLR2004 - probability

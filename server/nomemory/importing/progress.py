@@ -36,7 +36,7 @@ def show_progress(console: Console, label: str, noun: str) -> Iterator[Callable[
 
 @contextmanager
 def show_indexing_progress(console: Console) -> Iterator[Callable[[int], None]]:
-    """Show how many messages are not indexed yet. Yield a function that takes the number of messages.
+    """Show how many messages are not indexed yet. Yield a function that updates this number.
 
     If standard error is not a terminal, a line is printed every ten seconds.
     """

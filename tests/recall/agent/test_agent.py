@@ -308,7 +308,7 @@ async def test_a_planner_cannot_leave_the_conversation() -> None:
     listed = ToolCall("messages_list", {"role": "any", "conversation_id": "other"})
     question = replace(FOOD, conversation_id="mine")
     result = await recall(stub, "lin", question, planner=Scripted(Plan((stray, listed, lexical("辣")))))
-    assert "confined" in result.trace[1].observation
+    assert "restricted to another conversation" in result.trace[1].observation
     assert result.trace[2].arguments["conversation_id"] == "mine"
     filters = [request.filter for request in stub.requests if hasattr(request, "filter")]
     assert {entry.conversation_id for entry in filters} == {"mine"}

@@ -58,7 +58,7 @@ class Method:
     Attributes:
         path: the gRPC path, such as `/nomemory.v1.QueryService/ListMessages`.
         name: the short name, such as `ListMessages`; a label of logs and metrics.
-        served: the handler of the method and its requirements.
+        served: the handler, with the required scopes and the minimum timeout.
     """
 
     path: str

@@ -35,7 +35,7 @@ class ModelMigration:
     next model is recorded on disk before reads are switched, and each collection has its own checkpoint.
 
     Attributes:
-        serving: gives reads access to the active space.
+        serving: the vector space that reads currently use.
         log_end: the end of the message log at startup, which an index has to reach.
         max_failing_s: maximum time in seconds that the active model may fail before reads are switched.
         max_read_s: maximum time in seconds to wait for reads that use the previous space.

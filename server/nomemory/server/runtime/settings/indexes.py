@@ -100,7 +100,7 @@ class EmbedderSettings(SettingsGroup):
         None,
         validation_alias="NOMEMORY_PREVIOUS_EMBEDDING_API_KEY",
         description="API key of the previous model's endpoint, used during a model migration. If unset, "
-        "requests contain OPENAI_API_KEY if the endpoint is unchanged, else no key.",
+        "OPENAI_API_KEY is used for an unchanged endpoint, and no key for a changed one.",
     )
     chunk_chars: int = Field(
         800, ge=1, description="Length of the chunks into which a long message is split for embedding, in characters."

@@ -114,7 +114,7 @@ class LexicalIndex(Protocol):
         """Return the weights of a query and the window of its matches, for the current state.
 
         The result depends on this user's messages only. Weights are multiples of 1/64, so that sums are exact in 32
-        bits. A query without leaves has no weights.
+        bits. A query without terms has no weights.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.

@@ -273,7 +273,7 @@ class TantivyLexicalIndex:
     async def _read_frequencies(
         self, searcher: tantivy.Searcher, user_id: str, state: _UserState, parts: Sequence[Leaf | SpeakerBoost]
     ) -> list[int]:
-        """Return the number of a user's messages that match each leaf and boost."""
+        """Return, for each term and each speaker boost, the number of matching messages of a user."""
         frequencies = self._frequencies.get((user_id, state), {})
         if missing := [part for part in parts if part not in frequencies]:
             counts = await self._run_search(state, len(missing), _count_frequencies, searcher, user_id, missing)
