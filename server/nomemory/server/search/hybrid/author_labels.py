@@ -49,7 +49,7 @@ class AuthorLabelFinder:
     async def find_frequent_names(
         self, user_id: str, question: str, until_us: int | None, total: int
     ) -> tuple[str, ...]:
-        """Return the names in a question that label the author of messages ("Ann: …"), for at least 4 % of the messages.
+        """Return the names in a question that label the author ("Ann: …") of at least 4 % of the messages.
 
         `until_us` is the exclusive end of the time range; None means that the range has no end. `total` is the number
         of the user's messages in the range.
