@@ -10,17 +10,26 @@ from nomemory.recall.model.question import Role, Turn
 _SHORT_CHARS: Final = 40
 """Minimum length of a turn that is searched without the preceding turns."""
 _PREVIOUS_TURNS: Final = 2
+_MAX_TURNS: Final = 20
+"""Maximum number of latest turns that are used; the contract accepts as many."""
+_MAX_TOPIC_CHARS: Final = 200
+"""Maximum length of the part of the first turn that is searched."""
 _MAX_CHARS: Final = 32_000
 """Maximum length of a query."""
 
 
 def build_query_text(turns: Sequence[Turn]) -> str:
-    """Return the user's last turn, with up to two earlier turns before it if the turn is short."""
-    last = _find_last_user_turn(turns)
+    """Return the user's last turn, with the user's first turn before it, which usually names the topic.
+
+    If the last turn is short, up to two turns before it are included.
+    """
+    latest = turns[-_MAX_TURNS:]
+    last = _find_last_user_turn(latest)
     if last is None:
         return ""
-    first = max(0, last - _PREVIOUS_TURNS) if len(turns[last].text.strip()) < _SHORT_CHARS else last
-    return _join_and_shorten([turn.text.strip() for turn in turns[first : last + 1]])
+    start = max(0, last - _PREVIOUS_TURNS) if len(latest[last].text.strip()) < _SHORT_CHARS else last
+    topic = [turn.text.strip()[:_MAX_TOPIC_CHARS] for turn in latest[:start] if turn.role is Role.USER][:1]
+    return _join_and_shorten([*topic, *(turn.text.strip() for turn in latest[start : last + 1])])
 
 
 def _find_last_user_turn(turns: Sequence[Turn]) -> int | None:
