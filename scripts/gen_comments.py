@@ -1,4 +1,4 @@
-"""Generate comments.json, the comments for the server's OpenAPI document. With --check, only compare the file."""
+"""Generate comments.json, the comments for the server's OpenAPI document. With --check, write nothing."""
 
 from __future__ import annotations
 

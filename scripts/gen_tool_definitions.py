@@ -1,4 +1,4 @@
-"""Generate OpenAI function definitions from the tools of `nomemory mcp`. With --check, only compare the file."""
+"""Generate OpenAI function definitions from the tools of `nomemory mcp`. With --check, write nothing."""
 
 from __future__ import annotations
 

@@ -140,8 +140,9 @@ def parse_skills(arguments: Sequence[str], folders: Sequence[Path]) -> SkillSele
     for path, text in zip(paths, arguments, strict=True):
         if path and not (path / SKILL_FILE).is_file():
             raise click.UsageError(f"{text}: {SKILL_FILE} is missing.")
-    if len(set(names)) < len(names):
-        raise click.UsageError("Two skills have the same name. Rename the folder of one of them.")
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise click.UsageError(f"Several skills have the name {min(repeated)}. Rename all folders but one.")
     libraries = [path.parent for path in paths if path]
     return SkillSelection(tuple(names), tuple(dict.fromkeys([*libraries, *(folder.resolve() for folder in folders)])))
 

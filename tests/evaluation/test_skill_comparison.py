@@ -146,7 +146,7 @@ def test_file_errors_name_the_line(tmp_path: Path) -> None:
         (["--questions", "{few}"], "Missing option '--skill'"),
         (["--skill", "a"], "Missing option '--questions'"),
         (["--skill", "a", "--questions", "nowhere"], "does not exist"),
-        (["--skill", "a", "--skill", "a", "--questions", "{few}"], "the same name"),
+        (["--skill", "a", "--skill", "a", "--questions", "{few}"], "Several skills have the name a"),
         (["--skill", "{tmp}/nothing", "--questions", "{few}"], "SKILL.md is missing"),
         (["--skill", "{late}", "--questions", "{few}"], "pass the names of its skills"),
         (["--skill", "a", "--skills-dir", "{tmp}", "--questions", "{few}"], "pass the names of its skills"),

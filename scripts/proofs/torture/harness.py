@@ -61,7 +61,7 @@ class Harness:
     start_s: list[float] = field(default_factory=list)
 
     def ensure_running(self) -> None:
-        """Start the server if it does not run.
+        """Start the server if it is not running.
 
         Raises:
             ServerStartError: the server did not start.

@@ -51,7 +51,7 @@ def read_credential(headers: Headers) -> Credential:
     """
     authorization = _read_single_header(headers, "authorization")
     if not authorization.isascii() or not authorization.isprintable():
-        raise _HeaderError("the header authorization is not printable ASCII")
+        raise _HeaderError("the Authorization header must be printable ASCII: check the token")
     return Credential(
         (("authorization", authorization),) if authorization else (), _read_single_header(headers, USER) or None
     )

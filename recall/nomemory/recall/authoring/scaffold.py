@@ -122,7 +122,7 @@ async def draft_lexicon(scenario: str, model: ChatModel) -> str:
         if _is_term(term) and term_aliases
     ]
     if not lines:
-        raise InvalidAnswerError("The answer of the chat model contains no valid term.")
+        raise InvalidAnswerError("The chat model returned no valid term. Run the command again or use another model.")
     return "".join(lines)
 
 

@@ -88,7 +88,7 @@ def verify_statements(
     Args:
         drafts: the unverified statements, best first.
         retrieval: the messages that may be cited.
-        figures: checks figures and names of statements from a chat model; None for verbatim statements.
+        figures: verifies the figures and names of statements of a chat model; None if all statements are verbatim.
     """
     rejected = _RejectedCitations(over_limit=max(0, len(drafts) - MAX_STATEMENTS))
     verified: dict[str, tuple[Section, dict[Citation, None]]] = {}

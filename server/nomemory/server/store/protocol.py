@@ -156,7 +156,7 @@ class ErasableLog(Protocol):
     """
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the last pending removal, and whether at least `many` removals are pending; None if there is none."""
+        """Return the last pending removal, and whether at least `many` removals are pending; None without removals."""
 
     async def delete_removals(self, until: FeedPosition, limit: int) -> bool:
         """Delete up to `limit` removal records up to a position, and users without messages.

@@ -45,7 +45,8 @@ async def open_indexed_spaces(
         previous = restore_previous_model(settings, builder.directory, embedder, position, previous_faults, meters)
     except PreviousModelUnavailableError as error:
         _log.warning(
-            "the embedding model has changed, and semantic searches use the incomplete new index", cause=str(error)
+            "the embedding model has changed: semantic searches are incomplete until all messages are embedded",
+            cause=str(error),
         )
         previous, migration_notice = None, str(error)
     configured = builder.build(settings, embedder, faults)

@@ -49,7 +49,7 @@ class SqliteLogErasure:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the last pending removal, and whether at least `many` removals are pending; None if there is none."""
+        """Return the last pending removal, and whether at least `many` removals are pending; None without removals."""
         return await self._writer.run_between_commits(partial(_read_removals, many=many))
 
     async def delete_removals(self, until: FeedPosition, limit: int) -> bool:

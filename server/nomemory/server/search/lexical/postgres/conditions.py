@@ -80,7 +80,7 @@ class ConditionBuilder:
                 return self.build_any_candidate_condition(parts)
 
     def build_any_candidate_condition(self, parts: Sequence[Node]) -> str:
-        """Return an index-supported condition that all matches of any node meet; each node must require a leaf."""
+        """Return an index-supported condition that the matches of each node satisfy. Each node must require a term."""
         single_keys, lookups = list[int](), list[str]()
         for part in parts:
             keys = build_leaf_predicate(self._user_id, part).keys if isinstance(part, Leaf) else []
