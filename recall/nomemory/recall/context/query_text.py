@@ -8,10 +8,10 @@ from typing import Final
 from nomemory.recall.model.question import Role, Turn
 
 _SHORT_CHARS: Final = 40
-"""Minimum length of a turn that is searched without the preceding turns."""
+"""Minimum length of a last turn that is searched without the turns directly before it."""
 _PREVIOUS_TURNS: Final = 2
 _MAX_TURNS: Final = 20
-"""Maximum number of latest turns that are used; the contract accepts as many."""
+"""Maximum number of latest turns that are used, which is also the maximum of a request."""
 _MAX_TOPIC_CHARS: Final = 200
 """Maximum length of the part of the first turn that is searched."""
 _MAX_CHARS: Final = 32_000
@@ -21,7 +21,8 @@ _MAX_CHARS: Final = 32_000
 def build_query_text(turns: Sequence[Turn]) -> str:
     """Return the user's last turn, with the user's first turn before it, which usually names the topic.
 
-    If the last turn is short, up to two turns before it are included.
+    If the last turn is short, up to two turns before it are included. In a longer conversation, only the latest
+    `_MAX_TURNS` turns are used, and the first turn is the user's first turn among these.
     """
     latest = turns[-_MAX_TURNS:]
     last = _find_last_user_turn(latest)
