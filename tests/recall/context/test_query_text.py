@@ -33,5 +33,10 @@ def test_the_first_turn_is_shortened() -> None:
     assert build_query_text([Turn(Role.USER, "a" * 300), LONG]) == f"{'a' * 200}\n{LONG.text}"
 
 
-def test_turns_before_the_latest_twenty_are_not_searched() -> None:
+def test_turns_over_twenty_turns_back_are_not_searched() -> None:
+    assert build_query_text([TOPIC, *[REPLY] * 18, LONG]) == f"{TOPIC.text}\n{LONG.text}"
     assert build_query_text([TOPIC, *[REPLY] * 19, LONG]) == LONG.text
+
+
+def test_the_users_last_turn_is_searched_however_many_replies_follow() -> None:
+    assert build_query_text([TOPIC, REPLY, LONG, *[REPLY] * 30]) == f"{TOPIC.text}\n{LONG.text}"

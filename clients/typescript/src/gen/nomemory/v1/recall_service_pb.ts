@@ -1445,7 +1445,7 @@ export const RecallService: GenService<{
   },
   /**
    * BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
-   * messages of other conversations that are related to the latest turn. It does not call a chat model.
+   * messages of other conversations that are related to the latest turns. It does not call a chat model.
    *
    * @generated from rpc nomemory.v1.RecallService.BuildContext
    */
