@@ -1816,9 +1816,9 @@ func (x *RecallStep) GetElapsed() *durationpb.Duration {
 // BuildContextRequest asks for messages for a prompt. It requires `turns` or `conversation_id`.
 type BuildContextRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// turns are the latest turns of the current conversation, oldest first, with the limits of RecallContext.turns. The first
-	// and the last turn of the user are the query for related messages. Turns are neither stored nor logged. Default: empty,
-	// the latest messages of `conversation_id`.
+	// turns are the latest turns of the current conversation, oldest first, with the limits of RecallContext.turns. The last
+	// turn of the user is the query for related messages. Turns are neither stored nor logged. Default: empty, the latest
+	// messages of `conversation_id`.
 	Turns []*Turn `protobuf:"bytes,1,rep,name=turns,proto3" json:"turns,omitempty"`
 	// conversation_id is the current conversation. `recent` has its latest messages; `related` excludes it. Default: empty,
 	// `recent` is empty. At most 128 characters.

@@ -40,7 +40,7 @@ type RecallServiceClient interface {
 	// StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search.
 	StreamRecall(ctx context.Context, in *StreamRecallRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamRecallResponse], error)
 	// BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
-	// messages of other conversations that are related to the latest turns. It does not call a chat model.
+	// messages of other conversations that are related to the latest turn. It does not call a chat model.
 	BuildContext(ctx context.Context, in *BuildContextRequest, opts ...grpc.CallOption) (*BuildContextResponse, error)
 }
 
@@ -107,7 +107,7 @@ type RecallServiceServer interface {
 	// StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search.
 	StreamRecall(*StreamRecallRequest, grpc.ServerStreamingServer[StreamRecallResponse]) error
 	// BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
-	// messages of other conversations that are related to the latest turns. It does not call a chat model.
+	// messages of other conversations that are related to the latest turn. It does not call a chat model.
 	BuildContext(context.Context, *BuildContextRequest) (*BuildContextResponse, error)
 	mustEmbedUnimplementedRecallServiceServer()
 }

@@ -1060,9 +1060,9 @@ class BuildContextRequest(_message.Message):
     """
     @_builtins.property
     def turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___Turn]:
-        """turns are the latest turns of the current conversation, oldest first, with the limits of RecallContext.turns. The first
-        and the last turn of the user are the query for related messages. Turns are neither stored nor logged. Default: empty,
-        the latest messages of `conversation_id`.
+        """turns are the latest turns of the current conversation, oldest first, with the limits of RecallContext.turns. The last
+        turn of the user is the query for related messages. Turns are neither stored nor logged. Default: empty, the latest
+        messages of `conversation_id`.
         """
 
     @_builtins.property

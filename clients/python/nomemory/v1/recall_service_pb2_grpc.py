@@ -82,7 +82,7 @@ class RecallServiceServicer(object):
 
     def BuildContext(self, request, context):
         """BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
-        messages of other conversations that are related to the latest turns. It does not call a chat model.
+        messages of other conversations that are related to the latest turn. It does not call a chat model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -45,7 +45,7 @@ class RecallServiceStub:
     """StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search."""
     BuildContext: _grpc.UnaryUnaryMultiCallable[_recall_service_pb2.BuildContextRequest, _recall_service_pb2.BuildContextResponse]
     """BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
-    messages of other conversations that are related to the latest turns. It does not call a chat model.
+    messages of other conversations that are related to the latest turn. It does not call a chat model.
     """
 
 @_typing.type_check_only
@@ -65,7 +65,7 @@ class RecallServiceAsyncStub(RecallServiceStub):
     """StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search."""
     BuildContext: _aio.UnaryUnaryMultiCallable[_recall_service_pb2.BuildContextRequest, _recall_service_pb2.BuildContextResponse]  # type: ignore[assignment]
     """BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
-    messages of other conversations that are related to the latest turns. It does not call a chat model.
+    messages of other conversations that are related to the latest turn. It does not call a chat model.
     """
 
 class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -100,7 +100,7 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_recall_service_pb2.BuildContextResponse, _abc.Awaitable[_recall_service_pb2.BuildContextResponse]]:
         """BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
-        messages of other conversations that are related to the latest turns. It does not call a chat model.
+        messages of other conversations that are related to the latest turn. It does not call a chat model.
         """
 
 def add_RecallServiceServicer_to_server(servicer: RecallServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

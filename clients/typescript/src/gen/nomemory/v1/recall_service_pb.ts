@@ -876,9 +876,9 @@ export const RecallStepSchema: GenMessage<RecallStep> = /*@__PURE__*/
  */
 export type BuildContextRequest = Message<"nomemory.v1.BuildContextRequest"> & {
   /**
-   * turns are the latest turns of the current conversation, oldest first, with the limits of RecallContext.turns. The first
-   * and the last turn of the user are the query for related messages. Turns are neither stored nor logged. Default: empty,
-   * the latest messages of `conversation_id`.
+   * turns are the latest turns of the current conversation, oldest first, with the limits of RecallContext.turns. The last
+   * turn of the user is the query for related messages. Turns are neither stored nor logged. Default: empty, the latest
+   * messages of `conversation_id`.
    *
    * @generated from field: repeated nomemory.v1.Turn turns = 1;
    */
@@ -1445,7 +1445,7 @@ export const RecallService: GenService<{
   },
   /**
    * BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
-   * messages of other conversations that are related to the latest turns. It does not call a chat model.
+   * messages of other conversations that are related to the latest turn. It does not call a chat model.
    *
    * @generated from rpc nomemory.v1.RecallService.BuildContext
    */
