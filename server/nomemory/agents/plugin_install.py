@@ -1,4 +1,4 @@
-"""Installation of NoMemory's plugin in a coding agent. The plugin is a separate file, which uninstalling deletes."""
+"""Install and uninstall NoMemory's plugin, a separate file, in a coding agent."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ Status = ingest_service_pb2.GetIndexStatusResponse
 
 @dataclass(slots=True)
 class ImportCounts:
-    """Numbers of messages by outcome. `sent` is the number of messages that were sent, or that a dry run would send."""
+    """The number of messages for each outcome. In a dry run, `sent` counts messages that would be sent."""
 
     sent: int = 0
     created: int = 0

@@ -122,7 +122,7 @@ async def draft_lexicon(scenario: str, model: ChatModel) -> str:
         if _is_term(term) and term_aliases
     ]
     if not lines:
-        raise InvalidAnswerError("The chat model returned no valid term. Run the command again or use another model.")
+        raise InvalidAnswerError("the answer of the chat model contains no valid term")
     return "".join(lines)
 
 

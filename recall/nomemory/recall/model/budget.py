@@ -60,7 +60,7 @@ class Budget:
         deadline_s: float = 0.0,
         answer_s: float = 0.0,
     ) -> Budget:
-        """Return a copy with the limits that a request lowers; 0 leaves a limit unchanged.
+        """Return a copy with the lower limits of a request; 0 keeps a limit.
 
         A request may also raise `evidence_messages`, up to `MAX_EVIDENCE_MESSAGES`.
         """

@@ -126,7 +126,7 @@ class ContextWindow:
 
         Args:
             ranked: the ranked messages, best first.
-            replies: preceding messages and replies to add together with the ranked messages.
+            replies: the messages that the ranked messages reply to, and the replies to them.
         """
         best = ranked[: min(self._budget.messages, _MIN_MESSAGES)]
         further_messages = [(message, _FURTHER_MESSAGE_CAP) for message in ranked[len(best) : self._budget.messages]]
@@ -154,7 +154,7 @@ class ContextWindow:
             results: the messages of each search, best first. Messages are taken from each search in turn until the
                 limit is reached.
             full_length_ids: ids of messages to show again in full length if only excerpts were shown.
-            replies: preceding messages and replies to add together with the new messages.
+            replies: the messages that the new messages reply to, and the replies to them.
         """
         repeated_ids = full_length_ids & self._shortened_ids
         interleaved = {

@@ -77,7 +77,7 @@ def _fill_template(settings: Settings, language: Language) -> str:
 
 
 def _draft_files(scenario: str, settings: Settings) -> dict[str, str]:
-    """Return the lexicon file that the chat model drafts, by its name; empty without a model, or if the model fails."""
+    """Return the name and text of the lexicon that the chat model drafts; empty if there is no draft."""
     if not settings.recall.model or settings.recall.planner == "rules":
         return {}
     try:
@@ -85,7 +85,7 @@ def _draft_files(scenario: str, settings: Settings) -> dict[str, str]:
     except (ChatFailedError, ExtraMissingError) as failure:
         reason = str(failure)
     except InvalidAnswerError:
-        reason = "the answer of the chat model is invalid"
+        reason = "the answer of the chat model is invalid; run the command again or use another model"
     click.echo(f"The lexicon was not drafted: {reason}.", err=True)
     return {}
 

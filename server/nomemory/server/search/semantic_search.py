@@ -80,7 +80,7 @@ class SemanticSearch:
         return remove_speaker_names(text, names) or text
 
     async def _rank_messages(self, space: VectorSpace, query: SemanticQuery, vector: Vector) -> list[RankedMessage]:
-        """Search with an increasing limit until enough hits still exist in the message log."""
+        """Search with an increasing limit until enough of the hits exist in the message log."""
         limit = query.top_k + _MARGIN
         while True:
             hits = await space.vectors.search(query.user_id, vector, query.filter, limit)

@@ -124,11 +124,10 @@ def restore_backup(
     register: Path | None = None,
     ignores_existing_register: bool = False,
 ) -> RestoredBackup:
-    """Verify a backup and install its message log as a new epoch.
+    """Verify a backup, and restore its message log as a new epoch.
 
-    The indexes are rebuilt at the next start of the server.
-
-    The erasures of an existing message log and of a register file are applied to the log before it is installed.
+    The erasures of an existing message log and of a register file are applied to the restored message log. The server
+    rebuilds the indexes at its next start.
 
     Args:
         backup: a directory that `create_backup` created.

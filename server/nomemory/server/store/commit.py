@@ -169,7 +169,7 @@ class CommitPlan:
             self._add_to_count(user_id, -messages)
 
     def remove_versions_up_to(self, sequences: Mapping[Key, int]) -> int:
-        """Plan to remove messages whose version has at most the sequence number in `sequences`; return their number."""
+        """Plan to remove messages unless their version is newer than in `sequences`; return the number of removals."""
         versions = {key: self._existing[key] for key in sequences if key in self._existing}
         affected = {key: version for key, version in versions.items() if version.sequence <= sequences[key]}
         self.remove_versions(affected)

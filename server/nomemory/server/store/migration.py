@@ -240,7 +240,10 @@ class _Migration:
         )
 
     def _mark_migrated(self) -> None:
-        """Mark the SQLite message log as migrated, delete its lexical index, and convert the vector index's backlog."""
+        """Mark the SQLite message log as migrated.
+
+        The lexical index is deleted, and the backlog of the vector index is split into buckets.
+        """
         put_meta(self.source, MIGRATED_TO, self.destination)
         shutil.rmtree(self.directory.lexical_index, ignore_errors=True)
         split_backlogs_into_buckets(self.directory.vector_collections)

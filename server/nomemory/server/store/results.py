@@ -33,7 +33,11 @@ class OnConflict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WriteReceipt:
-    """The outcome and id of each message of a batch, and a sequence number at or above those of all its messages."""
+    """The outcome and id of each message of a batch, and a sequence number.
+
+    Attributes:
+        sequence: a sequence number that is at least as high as that of every message of the batch.
+    """
 
     outcomes: tuple[WriteOutcome, ...]
     sequence: int

@@ -311,7 +311,7 @@ TUNING: Final = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
 
 
 def configure_durability(connection: sqlite3.Connection) -> None:
-    """Make commits on a connection durable, and overwrite deleted content."""
+    """Set the pragmas for durable commits and for overwriting deleted content."""
     for pragma in TUNING:
         connection.execute(pragma)
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # takes effect in a new file or after VACUUM

@@ -16,4 +16,4 @@ class InlineLexicalProgress:
         return _MAX_SEQUENCE
 
     async def erase_deleted(self) -> None:
-        """Do nothing, because the message log deletes the columns of the index with the message."""
+        """Do nothing: the index is stored in the columns of the message, and is deleted with it."""
