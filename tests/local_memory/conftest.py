@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from local_memory.local import LocalHome
 
 
-@pytest.fixture
-def at() -> Iterator[LocalHome]:
-    """An empty home."""
+@contextmanager
+def empty_home() -> Iterator[LocalHome]:
     root = Path(tempfile.mkdtemp(prefix="nm-"))
     local = LocalHome(root)
     yield local
     local.stop()
     shutil.rmtree(root)
+
+
+@pytest.fixture
+def at() -> Iterator[LocalHome]:
+    """An empty home."""
+    with empty_home() as local:
+        yield local
+
+
+@pytest.fixture(scope="module")
+def shared_home() -> Iterator[LocalHome]:
+    """A home with a running server, for all tests of a module."""
+    with empty_home() as local, local.served():
+        yield local
+
+
+@pytest.fixture
+def served(shared_home: LocalHome) -> LocalHome:
+    """The shared home, with a user of its own for every test."""
+    return dataclasses.replace(shared_home, user=f"ann-{uuid.uuid4().hex[:8]}")

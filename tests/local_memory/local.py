@@ -32,9 +32,10 @@ BEGIN = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class LocalHome:
-    """A home that nothing else uses, and the environment that leads to it."""
+    """A home directory for a local server, and the user whose messages hooks store in it."""
 
     root: Path
+    user: str = "ann"
 
     @property
     def home(self) -> LocalDataDir:
@@ -99,10 +100,10 @@ class LocalHome:
             input=answer,
         )
 
-    def hook(self, agent: str, event: Mapping[str, object] | bytes, user: str = "ann") -> str:
+    def hook(self, agent: str, event: Mapping[str, object] | bytes, user: str | None = None) -> str:
         """Call a hook as an agent does; return what it prints."""
         text = event if isinstance(event, bytes) else json.dumps(event).encode()
-        command = [sys.executable, "-IS", str(HOOK), str(self.home.root), agent, user]
+        command = [sys.executable, "-IS", str(HOOK), str(self.home.root), agent, user or self.user]
         done = subprocess.run(command, input=text, capture_output=True, timeout=30, check=False, env=self.environment)
         assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout.decode()
@@ -110,10 +111,11 @@ class LocalHome:
     def calls(self) -> Calls:
         return Calls(self.home.target)
 
-    def list_turns(self, user: str = "ann") -> list[tuple[str, str]]:
+    def list_turns(self, user: str | None = None) -> list[tuple[str, str]]:
         """Return who said what, oldest first."""
         with self.calls() as client:
-            return [(item.name or str(item.role), item.content) for item in client.iter_messages(user)][::-1]
+            newest_first = client.iter_messages(user or self.user)
+            return [(item.name or str(item.role), item.content) for item in newest_first][::-1]
 
 
 @asynccontextmanager

@@ -49,11 +49,11 @@ TURN = [("1", RULE), ("terminal", "port=7710"), ("2", "Noted.")]
 
 
 @pytest.fixture
-def plugin(at: LocalHome) -> Path:
+def plugin(served: LocalHome) -> Path:
     """The plugin as it is installed."""
-    done = at.run("agent", "install", "hermes", "--user", "ann", "--yes")
+    done = served.run("agent", "install", "hermes", "--user", served.user, "--yes")
     assert done.returncode == 0, done.stderr
-    return at.root / ".hermes/plugins/nomemory/__init__.py"
+    return served.root / ".hermes/plugins/nomemory/__init__.py"
 
 
 @pytest.fixture
@@ -106,47 +106,44 @@ def has_texts(at: LocalHome, user: str, *texts: str) -> bool:
     return [text for _, text in at.list_turns(user)] == list(texts)
 
 
-def test_a_turn_is_stored_and_recalled_in_another_session(at: LocalHome, providers: Providers) -> None:
-    with at.served():
-        provider = providers.create("h1")
-        provider.on_turn_start(2, RULE, model="test")
-        provider.sync_turn(RULE, "Noted.", session_id="h1", messages=MESSAGES)
-        assert until(lambda: at.list_turns() == TURN), at.list_turns()
-        with at.calls() as client:
-            (stored, *_) = client.iter_messages("ann")
-        assert (stored.conversation_id, dict(stored.metadata)) == ("h1", {"agent": "hermes"})
-        assert until(lambda: "7710" in provider.prefetch(QUESTION, session_id="h2"))
-        assert provider.prefetch(QUESTION) == ""
-        provider.on_session_end(MESSAGES)
-        provider.on_session_switch("h2", parent_session_id="h1", reset=True, reason="new_session")
-        assert "7710" in provider.prefetch(QUESTION)
-        provider.sync_turn("Thanks.", "You are welcome.")
-        assert until(lambda: len(at.list_turns()) == 5)
-        with at.calls() as client:
-            assert next(client.iter_messages("ann")).conversation_id == "h2"
+def test_a_turn_is_stored_and_recalled_in_another_session(served: LocalHome, providers: Providers) -> None:
+    provider = providers.create("h1")
+    provider.on_turn_start(2, RULE, model="test")
+    provider.sync_turn(RULE, "Noted.", session_id="h1", messages=MESSAGES)
+    assert until(lambda: served.list_turns() == TURN), served.list_turns()
+    with served.calls() as client:
+        (stored, *_) = client.iter_messages(served.user)
+    assert (stored.conversation_id, dict(stored.metadata)) == ("h1", {"agent": "hermes"})
+    assert until(lambda: "7710" in provider.prefetch(QUESTION, session_id="h2"))
+    assert provider.prefetch(QUESTION) == ""
+    provider.on_session_end(MESSAGES)
+    provider.on_session_switch("h2", parent_session_id="h1", reset=True, reason="new_session")
+    assert "7710" in provider.prefetch(QUESTION)
+    provider.sync_turn("Thanks.", "You are welcome.")
+    assert until(lambda: len(served.list_turns()) == 5)
+    with served.calls() as client:
+        assert next(client.iter_messages(served.user)).conversation_id == "h2"
 
 
-def test_a_turn_that_is_sent_twice_is_stored_once(at: LocalHome) -> None:
+def test_a_turn_that_is_sent_twice_is_stored_once(served: LocalHome) -> None:
     message = {"id": "m1", "time": "2026-03-02T09:00:00Z", "role": "user", "text": RULE, "name": ""}
     turn = {"hook_event_name": "Stop", "session_id": "h1", "messages": [message]}
     later = {**message, "id": "m2", "text": "ghp_" + "a1B2" * 9}
-    with at.served():
-        for messages in ([message], [message], ["not a message", {**message, "id": ""}, later]):
-            at.hook("hermes", {**turn, "messages": messages})
-        assert until(lambda: len(at.list_turns()) == 2)
-        assert at.list_turns() == [("1", RULE), ("1", "[secret removed]")]
+    for messages in ([message], [message], ["not a message", {**message, "id": ""}, later]):
+        served.hook("hermes", {**turn, "messages": messages})
+    assert until(lambda: len(served.list_turns()) == 2)
+    assert served.list_turns() == [("1", RULE), ("1", "[secret removed]")]
 
 
-def test_equal_turns_are_stored_each(at: LocalHome, providers: Providers) -> None:
-    with at.served():
-        provider = providers.create("h1")
-        for _ in range(2):
-            provider.sync_turn("yes", "Done.")
-        assert until(lambda: sorted(at.list_turns()) == [("1", "yes")] * 2 + [("2", "Done.")] * 2), at.list_turns()
+def test_equal_turns_are_stored_each(served: LocalHome, providers: Providers) -> None:
+    provider = providers.create("h1")
+    for _ in range(2):
+        provider.sync_turn("yes", "Done.")
+    assert until(lambda: sorted(served.list_turns()) == [("1", "yes")] * 2 + [("2", "Done.")] * 2), served.list_turns()
 
 
 def test_turns_wait_while_nomemory_is_missing_and_one_line_without_content_is_logged(
-    at: LocalHome,
+    served: LocalHome,
     hermes: ModuleType,
     providers: Providers,
     monkeypatch: pytest.MonkeyPatch,
@@ -159,42 +156,41 @@ def test_turns_wait_while_nomemory_is_missing_and_one_line_without_content_is_lo
         assert provider.prefetch(QUESTION) == ""
         assert until(lambda: caplog.messages != [])
     assert caplog.messages == ["NoMemory is unavailable (exit status 2). The agent continues without it."]
-    with at.served():
-        provider.on_session_end([])
-        assert until(lambda: at.list_turns() == [("1", RULE), ("2", "Noted.")])
+    provider.on_session_end([])
+    assert until(lambda: served.list_turns() == [("1", RULE), ("2", "Noted.")])
     monkeypatch.setattr(hermes, "HOOK_COMMAND", ["/gone/python"])
     assert not provider.is_available()
 
 
 def test_people_and_groups_of_a_chat_platform_have_separate_memories(
-    at: LocalHome, providers: Providers, monkeypatch: pytest.MonkeyPatch
+    served: LocalHome, providers: Providers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chats = {
         "telegram:7": {"user_id": "7", "chat_id": "7", "chat_type": "dm"},
         "telegram:-100": {"user_id": "7", "chat_id": "-100", "chat_type": "group"},
     }
-    with at.served():
-        for user, chat in chats.items():
-            provider = providers.create("t1", platform="telegram", **chat)
-            provider.sync_turn(f"I am {user}.", "Hello.")
-            assert until(partial(has_texts, at, user, f"I am {user}.", "Hello."))
-        monkeypatch.setenv("NOMEMORY_USER", "everyone")
-        providers.create("t2", platform="telegram", **chats["telegram:7"]).sync_turn("It is me.", "Hello.")
-        assert until(lambda: len(at.list_turns("everyone")) == 2)
-        assert at.list_turns() == []
+    for user, chat in chats.items():
+        provider = providers.create("t1", platform="telegram", **chat)
+        provider.sync_turn(f"I am {user}.", "Hello.")
+        assert until(partial(has_texts, served, user, f"I am {user}.", "Hello."))
+    monkeypatch.setenv("NOMEMORY_USER", "everyone")
+    providers.create("t2", platform="telegram", **chats["telegram:7"]).sync_turn("It is me.", "Hello.")
+    assert until(lambda: len(served.list_turns("everyone")) == 2)
+    assert served.list_turns() == []
 
 
 @pytest.mark.parametrize("chat", [{"agent_context": "subagent"}, {"platform": "cron"}])
-def test_scheduled_jobs_and_subagents_are_not_stored(at: LocalHome, providers: Providers, chat: dict[str, str]) -> None:
-    with at.served():
-        providers.create("h1", **chat).sync_turn("Run the job.", "Done.")
-        providers.create("h2").sync_turn("Hello.", "Hello.")
-        assert until(lambda: len(at.list_turns()) == 2)
-        assert at.list_turns() == [("1", "Hello."), ("2", "Hello.")]
+def test_scheduled_jobs_and_subagents_are_not_stored(
+    served: LocalHome, providers: Providers, chat: dict[str, str]
+) -> None:
+    providers.create("h1", **chat).sync_turn("Run the job.", "Done.")
+    providers.create("h2").sync_turn("Hello.", "Hello.")
+    assert until(lambda: len(served.list_turns()) == 2)
+    assert served.list_turns() == [("1", "Hello."), ("2", "Hello.")]
 
 
 def test_a_server_with_an_api_key_is_used_instead_of_the_local_memory(
-    at: LocalHome,
+    served: LocalHome,
     providers: Providers,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -211,35 +207,35 @@ def test_a_server_with_an_api_key_is_used_instead_of_the_local_memory(
         assert until(lambda: caplog.messages != [])
         monkeypatch.setenv("NOMEMORY_API_KEY", key)
         provider.on_session_end([])
-        assert until(lambda: client.count_messages("ann") == 2)
+        assert until(lambda: client.count_messages(served.user) == 2)
         assert until(lambda: "Use pnpm" in provider.prefetch(ORDER, session_id="h2"))
         assert provider.prefetch(ORDER) == ""
         failures = caplog.messages.copy()
         for odd in ("", "\ud800", "x" * 40_000):
             assert provider.prefetch(odd) == ""
-    assert at.server() is None
+    assert served.list_turns() == []
     assert caplog.messages == failures == ["NoMemory is unavailable (exit status 1). The agent continues without it."]
 
 
 @needs_hermes
 def test_hermes_loads_the_provider_stores_turns_and_sends_related_messages_to_the_model(
-    at: LocalHome, plugin: Path
+    served: LocalHome, plugin: Path
 ) -> None:
     assert plugin.is_file()
-    with at.served(), model_for_agents() as model:
+    with model_for_agents() as model:
         provider = {"default": "test", "provider": "custom", "base_url": model.url, "api_key": "none"}
         settings = {"model": provider, "memory": {"provider": "nomemory"}}
-        (at.root / ".hermes/config.yaml").write_text(json.dumps(settings))
+        (served.root / ".hermes/config.yaml").write_text(json.dumps(settings))
 
         def run(prompt: str) -> None:
-            environment = {**at.environment, "PATH": os.environ["PATH"]}
+            environment = {**served.environment, "PATH": os.environ["PATH"]}
             command = [str(shutil.which("hermes")), "--oneshot", prompt]
             done = subprocess.run(
-                command, cwd=at.root, env=environment, capture_output=True, text=True, timeout=180, check=False
+                command, cwd=served.root, env=environment, capture_output=True, text=True, timeout=180, check=False
             )
             assert done.returncode == 0, done.stderr
 
         run(RULE)
-        assert until(lambda: [name for name, _ in at.list_turns()] == ["1", "2"]), at.list_turns()
+        assert until(lambda: [name for name, _ in served.list_turns()] == ["1", "2"]), served.list_turns()
         run(QUESTION)
         assert RULE in json.dumps(model.bodies[-1]["messages"][-1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,16 +41,9 @@ def remember(at: LocalHome, *turns: tuple[str, str], session: str = "s1", projec
         for role, text in turns
     ]
     with at.calls() as client:
-        written = client.add("ann", messages)
-        client.hybrid_search("ann", "rule", at_least=written.write_token)
+        written = client.add(at.user, messages)
+        client.hybrid_search(at.user, "rule", at_least=written.write_token)
         return [result.message_id for result in written.results]
-
-
-@pytest.fixture
-def served(at: LocalHome) -> Iterator[LocalHome]:
-    """A home whose server is there."""
-    with at.served():
-        yield at
 
 
 @pytest.fixture
@@ -68,10 +60,10 @@ def test_a_turn_is_stored_as_it_was_said_and_an_import_adds_nothing(served: Loca
     assert served.hook("claude-code", event("Stop", transcript)) == ""
     assert stored(served, *SESSION), served.list_turns()
     with served.calls() as client:
-        (first, *_) = list(client.iter_messages("ann"))[::-1]
+        (first, *_) = list(client.iter_messages(served.user))[::-1]
     assert (first.conversation_id, dict(first.metadata)) == ("s1", {"agent": "claude-code", "project": "harbour"})
     assert first.ts.ToJsonString() == "2026-03-02T09:00:01Z"
-    again = served.run("import", "--target", "local", "--user", "ann", str(transcript))
+    again = served.run("import", "--target", "local", "--user", served.user, str(transcript))
     assert (again.returncode, "3 unchanged" in again.stdout) == (0, True), again.stdout + again.stderr
 
 
@@ -125,7 +117,7 @@ def test_codex_is_read_from_where_it_was_left_and_its_own_words_are_left_out(
     )
     served.hook("codex", event("Stop", transcript, "c1"))
     assert stored(served, ("1", "Which port?"), ("exec_command", "port=7710"), ("2", "7710."))
-    again = served.run("import", "--target", "local", "--user", "ann", str(transcript))
+    again = served.run("import", "--target", "local", "--user", served.user, str(transcript))
     assert "3 unchanged" in again.stdout, again.stdout
 
 
@@ -149,7 +141,7 @@ def test_the_prompt_hook_adds_relevant_messages_with_their_ids(served: LocalHome
         served.hook("claude-code", event("Stop", path))
     assert until(lambda: len(served.list_turns()) == 4)
     with served.calls() as client:
-        ids = {item.content: item.message_id for item in client.iter_messages("ann")}
+        ids = {item.content: item.message_id for item in client.iter_messages(served.user)}
 
     def send_prompt(prompt: str, session: str = "s3") -> str:
         return served.hook("claude-code", event("UserPromptSubmit", transcript, session, prompt=prompt))
@@ -185,8 +177,8 @@ def test_a_new_session_gets_the_rules_that_are_in_force(served: LocalHome, trans
     remember(served, ("user", "Use spaces in every file, never tabs."), session="s2")
     remember(served, ("user", "Use Java, never Kotlin."), project="lighthouse")
     with served.calls() as client:
-        token = client.add("ann", [{"role": "user", "content": "Forget it.", "retracts": [ids[-1]]}]).write_token
-        client.hybrid_search("ann", "Bun", at_least=token)
+        token = client.add(served.user, [{"role": "user", "content": "Forget it.", "retracts": [ids[-1]]}]).write_token
+        client.hybrid_search(served.user, "Bun", at_least=token)
     for agent in ("claude-code", "codex"):
         output = json.loads(served.hook(agent, event("SessionStart", transcript, "s3", source="startup")))
         assert output["hookSpecificOutput"]["hookEventName"] == "SessionStart"
@@ -216,11 +208,12 @@ def test_a_session_that_starts_without_a_server_gets_the_rules_with_its_first_pr
 
 def test_one_users_hooks_show_nothing_of_another(served: LocalHome, transcript: Path) -> None:
     written(transcript, *TURN)
-    served.hook("claude-code", event("Stop", transcript), user="bob")
-    assert until(lambda: len(served.list_turns("bob")) == 3)
+    bob = f"bob-{served.user}"
+    served.hook("claude-code", event("Stop", transcript), user=bob)
+    assert until(lambda: len(served.list_turns(bob)) == 3)
     prompt = event("UserPromptSubmit", transcript, "s3", prompt="Which port is the gateway on?")
-    assert until(lambda: "7710" in served.hook("claude-code", prompt, user="bob"))
-    assert served.hook("claude-code", prompt, user="ann") == ""
+    assert until(lambda: "7710" in served.hook("claude-code", prompt, user=bob))
+    assert served.hook("claude-code", prompt) == ""
 
 
 def test_without_a_server_the_hook_says_nothing_and_what_it_was_told_is_stored_later(
