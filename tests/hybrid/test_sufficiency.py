@@ -35,7 +35,7 @@ def candidates(draw: st.DrawFn) -> SufficiencyFeatures:
         is_assertion=flags(draw, count),
         speaker_indexes=np.array(draw(st.lists(st.integers(-1, 2), min_size=count, max_size=count)), dtype=np.int64),
         ends_with_question=flags(draw, count),
-        text_of=draw(st.lists(texts, min_size=count, max_size=count)).__getitem__,
+        get_text=draw(st.lists(texts, min_size=count, max_size=count)).__getitem__,
     )
 
 
@@ -51,7 +51,7 @@ def of_user(cosines: Sequence[float], **fields: object) -> SufficiencyFeatures:
         is_assertion=np.ones(count, dtype=np.bool_),
         speaker_indexes=np.full(count, -1, dtype=np.int64),
         ends_with_question=np.zeros(count, dtype=np.bool_),
-        text_of=lambda _: "it rained",
+        get_text=lambda _: "it rained",
     )
     return replace(plain, **fields)  # type: ignore[arg-type]  # fields of the test's choice
 
@@ -95,11 +95,11 @@ def test_sufficiency_falls_when_the_question_names_another_speaker(scores: Seque
         match_scores=np.array(scores),
         coverage=np.array(scores),
         speaker_indexes=np.zeros(count, dtype=np.int64),
-        text_of=lambda _: "I ran a marathon",
+        get_text=lambda _: "I ran a marathon",
     )
     of_first, of_second = estimate_sufficiency(said_by_first, [0], 2), estimate_sufficiency(said_by_first, [1], 2)
     assert of_first > of_second
-    asking_back = replace(said_by_first, text_of=lambda _: "you ran a marathon")
+    asking_back = replace(said_by_first, get_text=lambda _: "you ran a marathon")
     assert estimate_sufficiency(asking_back, [1], 2) > estimate_sufficiency(asking_back, [0], 2)
     assert (
         compute_subject_score("I ran", is_question=False)

@@ -101,7 +101,7 @@ def test_a_window_ranks_the_heaviest_terms_and_the_newest_messages(
         return
     since_us, heaviest = (
         ranking.window.since_us,
-        select_window_terms(parsed_query, ranking.weights, ranking.window.terms),
+        select_window_terms(parsed_query, ranking.weights, ranking.window.term_count),
     )
     newest = [ts for _, ts, _ in everything if ts >= since_us]
     assert hits == [

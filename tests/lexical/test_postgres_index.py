@@ -147,7 +147,7 @@ def test_order_and_scores_are_those_of_tantivy(
             for module in (window, tantivy_reader, postgres_reader):
                 patch.setattr(module, "WINDOW", size)
             ranking, other = (
-                shelf.freeze(user, parsed_query, message_filter)._replace(applied=LATEST) for shelf in both
+                shelf.freeze(user, parsed_query, message_filter)._replace(applied_sequence=LATEST) for shelf in both
             )
         assert ranking == other
         start: RankPosition | None = None

@@ -173,7 +173,9 @@ def test_versions_after_the_pinned_sequence_are_not_part_of_the_listing(engine: 
             parsed_query = query(text)
             ranking = shelf.freeze("u", parsed_query)
             pinned = {
-                pin: [h.sequence for h in shelf.page("u", parsed_query, ranking._replace(applied=pin), limit=9)]
+                pin: [
+                    h.sequence for h in shelf.page("u", parsed_query, ranking._replace(applied_sequence=pin), limit=9)
+                ]
                 for pin in (0, 1, 2, 3, LATEST)
             }
             assert pinned == {0: [], 1: [1], 2: [2, 1], 3: [3, 2, 1], LATEST: [3, 2, 1]}

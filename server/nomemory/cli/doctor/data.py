@@ -127,8 +127,12 @@ def _check_lexical(connection: sqlite3.Connection, directory: DataDirectory) -> 
     if differences.missing_versions or differences.orphan_versions:
         missing, orphans = len(differences.missing_versions), len(differences.orphan_versions)
         finding = f"{missing:,} messages are missing, {orphans:,} are deleted in the message log"
-        return CheckResult("Lexical index files", "fail", f"{finding}, up to change {differences.applied:,}", _REPAIR)
-    return CheckResult("Lexical index files", "ok", f"matches the message log up to change {differences.applied:,}")
+        return CheckResult(
+            "Lexical index files", "fail", f"{finding}, up to change {differences.applied_sequence:,}", _REPAIR
+        )
+    return CheckResult(
+        "Lexical index files", "ok", f"matches the message log up to change {differences.applied_sequence:,}"
+    )
 
 
 def check_postgres(settings: Settings) -> Iterator[CheckResult]:

@@ -81,7 +81,7 @@ def choose_embedder(
 ) -> Embedder:
     """Create the configured embedder with a query cache, without opening connections.
 
-    The function `wrap` wraps the embedder below the cache. `policy` is the watchdog policy of embedder processes.
+    `wrap` is applied to the embedder before the cache is added. `policy` is the watchdog policy of embedder processes.
 
     The kind `auto` selects `local` if its packages are installed or a custom model is configured, and otherwise `none`.
 

@@ -83,7 +83,7 @@ def _parse_vector(embedding: object) -> Vector:
 
 
 def _parse_retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the delay in seconds that a Retry-After header specifies. The header contains a number or a date."""
+    """Return the delay in seconds that a Retry-After header specifies. The header contains seconds or a date."""
     value = headers.get("retry-after", "")
     try:
         seconds = float(value) if value.isdigit() else parsedate_to_datetime(value).timestamp() - time.time()
@@ -99,7 +99,7 @@ _TRANSIENT_CAUSES = frozenset({"connection", "server_error"})
 
 
 def create_client(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
-    """Return a client of the embedding endpoint without retries, which would delay the error to the caller."""
+    """Return a client for the embedding endpoint, without retries, because retries would delay errors."""
     return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=0)
 
 
@@ -126,7 +126,7 @@ class OpenAICompatibleEmbedder:
         """Embed a query. A transient failure is retried once.
 
         Raises:
-            Fault: INVALID_FIELD, the model rejects the text; or a fault of `Embedder.embed_query`.
+            Fault: INVALID_FIELD if the model rejects the text, or a fault that `Embedder` describes.
         """
         try:
             return (await self._embed_text(text))[0]

@@ -43,7 +43,7 @@ class ConversationListing:
             Fault: the cursor is invalid; the reason is one of CURSOR_….
         """
         state = await self._resume_listing(listing, cursor)
-        conversations = await self._log.list_conversations(listing.user_id, pinned=state.pinned)
+        conversations = await self._log.list_conversations(listing.user_id, pinned=state.pinned_sequence)
         remaining = [item for item in conversations if _is_remaining(item, state)]
         page = remaining[:page_size]
         if len(page) == len(remaining):
@@ -55,7 +55,9 @@ class ConversationListing:
             return _ListingState(await self._log.read_user_sequence(listing.user_id))
         resumed = self._cursors.resume(listing, cursor, ConversationCursor)
         return _ListingState(
-            resumed.pinned, (resumed.last_us, resumed.conversation_id), _split_digests(resumed.delivered)
+            resumed.pinned_sequence,
+            (resumed.last_us, resumed.conversation_id),
+            _split_digests(resumed.delivered_digests),
         )
 
 
@@ -63,16 +65,16 @@ class ConversationListing:
 class _ListingState:
     """The state of a listing: pinned sequence number, last position (None on page 1), and digests of returned items."""
 
-    pinned: int
+    pinned_sequence: int
     after: tuple[int, str] | None = None
-    delivered: frozenset[bytes] = frozenset()
+    delivered_digests: frozenset[bytes] = frozenset()
 
 
 def _is_remaining(conversation: ConversationSummary, state: _ListingState) -> bool:
     if state.after is None:
         return True
     is_after = (conversation.last_us, conversation.conversation_id) < state.after
-    return is_after and _compute_conversation_digest(conversation) not in state.delivered
+    return is_after and _compute_conversation_digest(conversation) not in state.delivered_digests
 
 
 def _build_cursor(
@@ -81,19 +83,20 @@ def _build_cursor(
     """Build the cursor that continues a listing after the last conversation of a page."""
     after = (last.last_us, last.conversation_id)
     overlapping = (item for item in conversations if (item.first_us, item.conversation_id) < after)
-    delivered = [
+    digests = [
         _compute_conversation_digest(item)
         for item in overlapping
         # Conversations never move towards the start of the order, so those before this position were returned.
-        if (item.last_us, item.conversation_id) >= after or _compute_conversation_digest(item) in state.delivered
+        if (item.last_us, item.conversation_id) >= after
+        or _compute_conversation_digest(item) in state.delivered_digests
     ]
-    return ConversationCursor(state.pinned, *after, base64.b64encode(b"".join(delivered)).decode())
+    return ConversationCursor(state.pinned_sequence, *after, base64.b64encode(b"".join(digests)).decode())
 
 
 def _compute_conversation_digest(conversation: ConversationSummary) -> bytes:
     return hashlib.blake2b(conversation.conversation_id.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
-def _split_digests(delivered: str) -> frozenset[bytes]:
-    digests = base64.b64decode(delivered)
+def _split_digests(encoded: str) -> frozenset[bytes]:
+    digests = base64.b64decode(encoded)
     return frozenset(digests[start : start + _DIGEST_BYTES] for start in range(0, len(digests), _DIGEST_BYTES))

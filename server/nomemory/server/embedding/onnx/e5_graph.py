@@ -2,10 +2,11 @@
 
 The quantization preserves search results compared to float32:
 
-- A weight matrix has one scale per column. - A hidden state is quantized before the scale and shift of the layer
-normalization are applied, because its values then have the same range for all tokens, except in the dimensions
-`OUTLIERS`. The scale and shift are folded into the next matrix. - The outputs of attention and GELU have one scale per
-token, because single tokens have values of 30 or 60.
+- A weight matrix has one scale per column.
+- A hidden state is quantized before the scale and shift of the layer normalization are applied, because its values then
+  have the same range for all tokens, except in the dimensions `OUTLIERS`. The scale and shift are folded into the next
+  matrix.
+- The outputs of attention and GELU have one scale per token, because some tokens have values as high as 30 or 60.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class E5GraphBuilder:
         return self._add_normalization("emb.ln", "embeddings.rows", self._outlier_scales)
 
     def _add_layer(self, layer: int, state: str) -> str:
-        """Add an encoder layer, whose input and output are normalized with scaled-down outliers."""
+        """Add an encoder layer, in whose input and output the outlier dimensions are scaled down."""
         name = f"l{layer}"
         previous_norm = f"l{layer - 1}.oln" if layer else "emb.ln"
         attention = self._add_attention(name, state, previous_norm)

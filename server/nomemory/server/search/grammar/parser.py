@@ -123,7 +123,7 @@ def _split_words(text: str, *, touches_operand: bool) -> Iterator[QueryToken]:
 
 
 def _is_negated(word: str, *, touches_operand: bool) -> bool:
-    """Return whether a word starts with a negating minus, which is directly followed by a phrase, group or real word.
+    """Return whether a word starts with a minus that negates the phrase, group or word directly after it.
 
     A minus in `--help` or `-_-` and a single minus are not negations.
     """

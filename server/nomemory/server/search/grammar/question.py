@@ -37,7 +37,10 @@ def rank_as_question(analysis: QuestionAnalysis, query: Query, phrases: Iterable
 def _find_leaves_outside_question(
     leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]
 ) -> frozenset[Leaf]:
-    """Return all leaves except the content words of question sentences; none if the query has no such content words."""
+    """Return all terms and phrases except the content words of question sentences.
+
+    If the query has no such content words, the result is empty.
+    """
     in_question = {*phrases, *combine_term_sets(map(extract_word_ranking_terms, words)).strong_terms}
     return (
         frozenset(leaf for leaf in leaves if leaf not in in_question)

@@ -46,7 +46,7 @@ def build_phrase_leaf(text: str) -> Leaf:
 
 
 def build_exact_leaf(word: str) -> Leaf:
-    """Return the leaf of a word that is an operand of AND or NOT: the stem of the word, or its literal tokens."""
+    """Return the term or phrase for an operand of AND or NOT: the stem of the word, or its literal tokens."""
     tokens = _trim_punctuation(tokenize(word))
     if len(tokens) == 1 and _is_content_word(tokens[0]):
         return _build_stem_leaf(tokens[0])

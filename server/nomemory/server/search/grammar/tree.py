@@ -13,14 +13,14 @@ _TOKENS_PER_TERM = 8
 
 
 VERSION = 2
-"""Version of the parser. Increment it when a text gets different leaves or weights, to invalidate older cursors."""
+"""Version of the parser. Increment it when a text gets different terms or weights, to invalidate older cursors."""
 
 _DOWNWEIGHT = 1 / 8
-"""Weight factor of a leaf that occurs only outside question sentences."""
+"""Weight factor of a term or phrase that occurs only outside question sentences."""
 
 
 class TokenField(Enum):
-    """The index fields in which a leaf can be searched. Each value is the name of a field."""
+    """The index fields in which a term or phrase can be searched. Each value is the name of a field."""
 
     CHARS = "chars"
     TERMS = "terms"
@@ -73,11 +73,13 @@ class SpeakerBoost:
 
 @dataclass(frozen=True)
 class Query:
-    """A parsed query. The score of a message is the sum of the weights of the leaves and boosts that match it.
+    """A parsed query.
+
+    The score of a message is the sum of the weights of the terms, phrases and boosts that match it.
 
     Attributes:
         root: the condition on messages.
-        downweighted: leaves that occur only outside question sentences, and therefore have a lower weight.
+        downweighted: terms and phrases that occur only outside question sentences, and therefore have a lower weight.
         boosts: speaker boosts; only the first boost that applies to any message of the user counts.
         uses_class_weight: whether scores are multiplied by the weight of the message class, as for queries without
             operators.
@@ -90,11 +92,11 @@ class Query:
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
-        """The distinct leaves that contribute to the score, in the order of the query text."""
+        """The distinct terms and phrases that contribute to the score, in the order of the query text."""
         return tuple(dict.fromkeys(_collect_scoring_leaves(self.root)))
 
     def get_idf_factor(self, leaf: Leaf) -> float:
-        """Return the factor by which the IDF of a leaf is multiplied."""
+        """Return the factor by which the IDF of a term or phrase is multiplied."""
         return _DOWNWEIGHT if leaf in self.downweighted else 1.0
 
     @property
@@ -109,7 +111,7 @@ class Query:
 
     @cached_property
     def is_leaf_union(self) -> bool:
-        """Whether the query matches exactly the messages with at least one leaf."""
+        """Whether the query matches every message that contains at least one of its terms or phrases, and no other."""
         return self.root == build_any_of(self.leaves)
 
 
@@ -142,9 +144,9 @@ def build_any_of(parts: Iterable[Node]) -> Node:
 
 
 def requires_leaf(node: Node) -> bool:
-    """Return whether every match contains at least one leaf of the node.
+    """Return whether every match contains at least one term or phrase of the node.
 
-    A node that only excludes messages requires no leaf.
+    The result is False for a node that only excludes messages.
     """
     match node:
         case Leaf():
@@ -158,7 +160,7 @@ def requires_leaf(node: Node) -> bool:
 def count_terms(node: Node) -> int:
     """Count the terms of a node, including the excluded terms.
 
-    A leaf counts as one term per eight tokens, rounded up.
+    A phrase counts as one term per eight tokens, rounded up.
     """
     match node:
         case Leaf(tokens=tokens):

@@ -1,4 +1,4 @@
-"""Find author names that precede the text of many messages, and so do not identify the topic of a question.
+"""Find names in a question that are author labels of many messages, and so do not identify the question's topic.
 
 Chats that were copied into a message log have the author's name in the content, as in "Ann: see you at 8". In a message
 log of copied chats, the user's own name is in many messages, and a question with this name is semantically similar to
@@ -35,7 +35,7 @@ _LABEL: Final = re.compile(r"([^\W\d_][^\s:：，。,.]{1,31})\s?[：:]")
 
 @dataclass(frozen=True, slots=True)
 class AuthorLabelFinder:
-    """Finds the names in a question that precede the text of many messages.
+    """Finds the names in a question that are author labels ("Ann: …") of many messages.
 
     Attributes:
         max_sequences: the value that is passed to `LexicalIndex.read_postings`. If the candidate search passes the same
@@ -49,7 +49,7 @@ class AuthorLabelFinder:
     async def find_frequent_names(
         self, user_id: str, question: str, until_us: int | None, total: int
     ) -> tuple[str, ...]:
-        """Return the names in a question that label the author ("Ann: …") of at least 4 % of the messages.
+        """Return the author labels ("Ann: …") in a question whose name occurs in at least 4 % of the messages.
 
         `until_us` is the exclusive end of the time range; None means that the range has no end. `total` is the number
         of the user's messages in the range.
@@ -66,7 +66,7 @@ class AuthorLabelFinder:
         return tuple(dict.fromkeys(name for name in names if name in question))
 
     async def _find_labels(self, user_id: str, leaf: Leaf, before: Filter) -> list[str]:
-        """Return the names that precede the text of several of the newest messages in which a colon follows `leaf`."""
+        """Return the author labels that start at least three of the newest messages with a colon after the term."""
         query = Query(Leaf(TokenField.CHARS, (*leaf.tokens, _COLON)))
         ranking = await self.lexical.freeze(user_id, query, before)
         hits = await self.lexical.search(LexicalSearch(user_id, query, ranking, before, None, _SAMPLED))
@@ -76,7 +76,7 @@ class AuthorLabelFinder:
 
 
 def _list_term_leaves(question: str) -> dict[str, Leaf]:
-    """Return the first terms of a question, each with the leaf that matches its tokens."""
+    """Map the first terms of a question to phrases of their tokens."""
     tokens = tokenize(remove_question_words(question))
     return {
         term.text: Leaf(TokenField.CHARS, tuple(token.text for token in tokens if term.start <= token.start < term.end))

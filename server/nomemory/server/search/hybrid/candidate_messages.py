@@ -54,7 +54,7 @@ Flags = NDArray[np.bool_]
 
 
 class _TermsKey(NamedTuple):
-    """Cache key of a message's terms: its version, and the number of analyzed leading characters (None: all)."""
+    """Cache key of a message's terms: the message version, and the number of analyzed characters (None: all)."""
 
     sequence: int
     chars: int | None
@@ -332,18 +332,18 @@ def _extract_all_features(logged: Sequence[LoggedMessage]) -> list[MessageFeatur
 
 
 def build_timeline(
-    logged: Iterable[LoggedMessage],
+    messages: Iterable[LoggedMessage],
     previous: Timeline | None = None,
     read_features: Callable[[Sequence[LoggedMessage]], list[MessageFeatures]] = _extract_all_features,
 ) -> Timeline:
     """Extract the features of a user's candidate messages, and sort the messages by time.
 
     Args:
-        logged: the messages, in any order, without duplicates.
+        messages: the candidate messages, in any order, without duplicates.
         previous: an earlier result for the same user, whose features and terms are reused.
         read_features: returns the features of messages that `previous` does not contain.
     """
-    ordered = sorted(logged, key=attrgetter("ts_us", "message_id"))
+    ordered = sorted(messages, key=attrgetter("ts_us", "message_id"))
     if previous is None:
         return Timeline(ordered, read_features(ordered))
     reusable = dict(zip((message.sequence for message in previous.logged), previous.features, strict=True))

@@ -138,7 +138,7 @@ class CandidatePoolReader:
     async def find_frequent_names(
         self, user_id: str, question: str, until_us: int | None, total: int
     ) -> tuple[str, ...]:
-        """Return the names in a question that precede the text of many messages; none for a user with few messages."""
+        """Return the names in a question that are author labels of many messages; none for a user with few messages."""
         if total <= self.timeline_max:
             return ()
         return await self.author_labels.find_frequent_names(user_id, question, until_us, total)
@@ -148,23 +148,23 @@ class CandidatePoolReader:
         user_id: str,
         message_filter: Filter,
         question: ParsedQuestion,
-        nearest: Sequence[SemanticHits],
+        semantic_hits: Sequence[SemanticHits],
         counts: LogCounts,
         total: int,
         period_messages: Sequence[LoggedMessage] = (),
     ) -> CandidatePool:
         """Read the pool of messages to rank for a question.
 
-        `nearest` contains the semantic hits of each sentence, and is empty without semantic search. `counts` is the
-        number of messages of the user at the start of the search. `total` is the result of `count_messages`.
-        `period_messages` contains the messages in the time ranges that the question names.
+        `semantic_hits` contains the hits of each sentence, and is empty without semantic search. `counts` is the number
+        of messages of the user at the start of the search. `total` is the result of `count_messages`. `period_messages`
+        contains the messages in the time ranges that the question names.
         """
         pool = await self._read_complete_pool(user_id, message_filter.until_us, counts, total)
         if pool is not None:
             return pool
-        overall = [hits.overall_hits for hits in nearest]
+        overall = [hits.overall_hits for hits in semantic_hits]
         candidates = await self._collect_candidate_sequences(user_id, message_filter, question, overall, total)
-        in_period = [hit.sequence for hits in nearest for hit in hits.period_hits]
+        in_period = [hit.sequence for hits in semantic_hits for hit in hits.period_hits]
         logged = await _read_limited_messages(
             self._read_batches(user_id, list(dict.fromkeys([*candidates, *in_period])))
         )

@@ -319,7 +319,7 @@ class HybridSearch:
     async def _search_vector(
         self, space: VectorSpace, query: HybridQuery, text: str, message_filter: Filter, periods: Sequence[Filter]
     ) -> SemanticHits:
-        """Search the whole range and each period for the caller's vector; without one, for the embedding of `text`."""
+        """Search the whole range and each period with the caller's vector or, without one, the embedding of `text`."""
         vector = query.vector or await space.embed_query(query.user_id, text)
         overall_hits = await space.vectors.search(query.user_id, vector, message_filter, self.candidates_max)
         period_hits = [
@@ -402,7 +402,7 @@ def _compute_sufficiency_features(
         is_assertion=_build_assertion_mask(timeline, indexes),
         speaker_indexes=timeline.speaker_indexes[indexes],
         ends_with_question=timeline.ends_with_question[indexes],
-        text_of=lambda at: timeline.get_leading_text(int(indexes[at])),
+        get_text=lambda at: timeline.get_leading_text(int(indexes[at])),
     )
 
 
@@ -439,7 +439,7 @@ def _build_assertion_mask(timeline: Timeline, indexes: Ints) -> Flags:
 
 
 def _select_eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], message_filter: Filter) -> Ints:
-    """Return the indexes of messages that pass the filter and match a sentence or retract a matching message.
+    """Return the indexes of messages that pass the filter, and either match a sentence or retract a matching message.
 
     Terms in a neighbor affect the score of a message, but they do not make the message match.
     """

@@ -51,20 +51,21 @@ class SemanticScores:
 
 
 def compute_semantic_scores(
-    timeline: Timeline, nearest: SemanticHits, *, is_complete: bool, total: int
+    timeline: Timeline, semantic_hits: SemanticHits, *, is_complete: bool, total: int
 ) -> SemanticScores | None:
     """Score the candidate messages by the hits of a semantic search.
 
     Min-max normalization over all messages of a user gives the best rankings (docs/quality.md). If the search returned
     only part of the user's messages, the minimum cosine is estimated.
 
-    `nearest` contains the hits in the whole time range, and the hits in periods, which may have lower scores. `total`
-    is the number of messages of the user. `is_complete` is True if the search returned all messages of the user.
+    `semantic_hits` contains the hits in the whole time range, and the hits in periods, which may have lower scores.
+    `total` is the number of messages of the user. `is_complete` is True if the search returned all messages of the
+    user.
 
     Returns:
         The scores; None if no hit in the whole time range is a candidate message.
     """
-    hits = nearest.overall_hits
+    hits = semantic_hits.overall_hits
     hit_scores = np.array([hit.score for hit in hits], dtype=np.float64)
     indexes, is_present = timeline.locate_versions(np.array([hit.sequence for hit in hits], dtype=np.int64))
     if not is_present.any():
@@ -72,25 +73,25 @@ def compute_semantic_scores(
     indexes, scores = indexes[is_present], hit_scores[is_present]
     best, last = float(scores[0]), float(scores[-1])
     minimum = last if is_complete else last - _TAIL * (best - last)
-    unlisted = minimum if is_complete else minimum + _UNLISTED * (last - minimum)
-    cosines, is_hit = np.full(len(timeline), unlisted), np.zeros(len(timeline))
-    if nearest.period_hits:
+    unlisted_score = minimum if is_complete else minimum + _UNLISTED * (last - minimum)
+    cosines, is_hit = np.full(len(timeline), unlisted_score), np.zeros(len(timeline))
+    if semantic_hits.period_hits:
         in_period, present = timeline.locate_versions(
-            np.array([hit.sequence for hit in nearest.period_hits], dtype=np.int64)
+            np.array([hit.sequence for hit in semantic_hits.period_hits], dtype=np.int64)
         )
-        cosines[in_period[present]] = np.array([hit.score for hit in nearest.period_hits])[present]
+        cosines[in_period[present]] = np.array([hit.score for hit in semantic_hits.period_hits])[present]
         is_hit[in_period[present]] = 1.0
     cosines[indexes], is_hit[indexes] = scores, 1.0
     span = best - minimum
     normalized = np.clip((cosines - minimum) / span, 0.0, None) if span > 0 else is_hit
-    missing = 0 if is_complete else max(0, total - len(scores))
-    mean, deviation = _compute_mean_and_deviation(scores, unlisted, missing)
+    missing_count = 0 if is_complete else max(0, total - len(scores))
+    mean, deviation = _compute_mean_and_deviation(scores, unlisted_score, missing_count)
     return SemanticScores(normalized, np.where(is_hit > 0, cosines, 0.0), is_hit, mean, deviation, total)
 
 
-def _compute_mean_and_deviation(scores: Floats, unlisted: float, missing: int) -> tuple[float, float]:
-    """Return the mean and standard deviation of `scores` together with `missing` further scores equal to `unlisted`."""
-    count = len(scores) + missing
-    mean = (float(scores.sum()) + missing * unlisted) / count
-    squares = float(((scores - mean) ** 2).sum()) + missing * (unlisted - mean) ** 2
+def _compute_mean_and_deviation(scores: Floats, missing_score: float, missing_count: int) -> tuple[float, float]:
+    """Return the mean and standard deviation of `scores` and of `missing_count` scores that equal `missing_score`."""
+    count = len(scores) + missing_count
+    mean = (float(scores.sum()) + missing_count * missing_score) / count
+    squares = float(((scores - mean) ** 2).sum()) + missing_count * (missing_score - mean) ** 2
     return mean, math.sqrt(squares / count)

@@ -83,7 +83,7 @@ class SufficiencyFeatures:
         unknown_terms: the IDF-weighted share of the query terms that no message of the user contains, 0 to 1.
         is_assertion: whether each message is an assertion by the user or by an author with a name.
         speaker_indexes: the index of each message's author; -1 if the author is unknown.
-        text_of: a function that returns the text of the message at an index, without descriptions of attachments.
+        get_text: a function that returns the text of the message at an index, without descriptions of attachments.
     """
 
     match_scores: Floats
@@ -94,12 +94,12 @@ class SufficiencyFeatures:
     is_assertion: Flags
     speaker_indexes: Ints
     ends_with_question: Flags
-    text_of: Callable[[int], str]
+    get_text: Callable[[int], str]
 
     def select_best(self) -> Self:
         """Return the features of the messages with the best match scores."""
         best = np.argsort(-self.match_scores, kind="stable")[:_MAX_MESSAGES]
-        indexes, text_of = best.tolist(), self.text_of
+        indexes, get_text = best.tolist(), self.get_text
         return replace(
             self,
             match_scores=self.match_scores[best],
@@ -108,7 +108,7 @@ class SufficiencyFeatures:
             is_assertion=self.is_assertion[best],
             speaker_indexes=self.speaker_indexes[best],
             ends_with_question=self.ends_with_question[best],
-            text_of=lambda at: text_of(indexes[at]),
+            get_text=lambda at: get_text(indexes[at]),
         )
 
 
@@ -145,13 +145,13 @@ def _estimate_topic_probability(features: SufficiencyFeatures, persons: Collecti
     A missing feature does not affect the estimate.
     """
     best = features.select_best()
-    about = _compute_aboutness_scores(best, persons, speaker_count)
+    aboutness = _compute_aboutness_scores(best, persons, speaker_count)
     log_odds = _INTERCEPT + _COSINE * (
-        _select_best_person_value(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE
+        _select_best_person_value(best.cosines, aboutness, _TYPICAL_COSINE) - _TYPICAL_COSINE
     )
-    log_odds += _COVERAGE * _select_best_person_value(best.coverage, about, _TYPICAL_COVERAGE)
+    log_odds += _COVERAGE * _select_best_person_value(best.coverage, aboutness, _TYPICAL_COVERAGE)
     if names_single_speaker(persons, speaker_count):
-        log_odds += _PERSON * (_compute_weighted_mean(best.match_scores, about) - _NEUTRAL_PERSON)
+        log_odds += _PERSON * (_compute_weighted_mean(best.match_scores, aboutness) - _NEUTRAL_PERSON)
     return 1 / (1 + math.exp(-log_odds))
 
 
@@ -176,22 +176,22 @@ def _compute_aboutness_scores(features: SufficiencyFeatures, persons: Collection
     if not names_single_speaker(persons, speaker_count):
         return np.where(by_person, 1.0, 0.0) if persons else np.ones(len(by_person))
     is_question = enumerate(features.ends_with_question.tolist())
-    subjects = np.array([compute_subject_score(features.text_of(at), is_question=asks) for at, asks in is_question])
+    subjects = np.array([compute_subject_score(features.get_text(at), is_question=asks) for at, asks in is_question])
     # Only with two authors is the addressee certainly the other one.
     addressee_weight = 2 / (speaker_count - 1) - 1
     by_others = np.where(subjects < 0, -subjects * addressee_weight, -subjects)
     return np.where(by_person, subjects, by_others)
 
 
-def _select_best_person_value(values: Floats | None, about: Floats, typical: float) -> float:
+def _select_best_person_value(values: Floats | None, aboutness: Floats, typical: float) -> float:
     """Return the highest value of the messages about the persons, or of all messages if none is about the persons."""
     if values is None:
         return typical
-    relevant = values[about > 0]
+    relevant = values[aboutness > 0]
     return float(relevant.max() if len(relevant) else values.max())
 
 
-def _compute_weighted_mean(match_scores: Floats, about: Floats) -> float:
-    """Return the mean of `about`, weighted by a softmax of the match scores."""
+def _compute_weighted_mean(match_scores: Floats, aboutness: Floats) -> float:
+    """Return the mean of the aboutness scores, weighted by a softmax of the match scores."""
     weights = np.exp((match_scores - match_scores.max()) / _TEMPERATURE)
-    return float((weights * about).sum() / weights.sum())
+    return float((weights * aboutness).sum() / weights.sum())

@@ -17,12 +17,12 @@ _ENTRY_BYTES: Final = 1_000
 class TimelineKey(NamedTuple):
     """Cache key: the user, the sequence number of the user's latest change, the message count, and the range end.
 
-    `messages` is part of the key because messages expire without a change of the message log.
+    `message_count` is part of the key because messages expire without a change of the message log.
     """
 
     user_id: str
     sequence: int
-    messages: int
+    message_count: int
     until_us: int | None
 
 

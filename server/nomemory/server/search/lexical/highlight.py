@@ -35,7 +35,7 @@ def normalize_plain_text(text: str) -> str | None:
 
 
 def find_terms(normal: str, query_terms: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of the query terms in a normalized text without combining characters, not sorted."""
+    """Yield the unsorted ranges of the query terms in a normalized text without combining characters."""
     pairs = [term for term in query_terms if _is_character_pair(term)]
     for pair in pairs:
         at = normal.find(pair)
@@ -109,7 +109,7 @@ def highlight(content: str, query: Query, snippet_chars: int, limits: HighlightL
 
 
 def _find_matches(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[Span]:
-    """Yield the matches of the query's terms and phrases in the first `chars` characters, not sorted."""
+    """Yield the unsorted matches of the query's terms and phrases in the first `chars` characters."""
     has_phrases = any(leaf.stream is TokenField.CHARS for leaf in leaves)
     normal = None if has_phrases or len(content) > chars else normalize_plain_text(content)
     if normal is None:
@@ -163,12 +163,12 @@ def _merge_spans(spans: Iterable[Span]) -> list[Span]:
 def _select_snippet(content: str, spans: Sequence[Span], chars: int, analyzed_chars: int) -> Span:
     if len(content) <= chars:
         return Span(0, len(content))
-    shown = _find_densest_range(spans, chars)
-    if shown.end - shown.start >= chars:
-        return Span(shown.start, shown.start + chars)
-    start = max(0, min(shown.start - (chars - (shown.end - shown.start)) // 2, len(content) - chars))
+    densest = _find_densest_range(spans, chars)
+    if densest.end - densest.start >= chars:
+        return Span(densest.start, densest.start + chars)
+    start = max(0, min(densest.start - (chars - (densest.end - densest.start)) // 2, len(content) - chars))
     window = Span(start, start + chars)
-    return _align_to_tokens(_find_tokens_near(content, window, analyzed_chars), window, shown)
+    return _align_to_tokens(_find_tokens_near(content, window, analyzed_chars), window, densest)
 
 
 def _find_tokens_near(content: str, window: Span, analyzed_chars: int) -> list[Span]:
@@ -181,7 +181,7 @@ def _find_tokens_near(content: str, window: Span, analyzed_chars: int) -> list[S
 
 
 def _find_densest_range(spans: Sequence[Span], chars: int) -> Span:
-    """Return the range of at most `chars` characters that starts at a span and contains the most complete spans."""
+    """Return the range of at most `chars` characters that starts at a span and contains the maximum number of spans."""
     ends = [span.end for span in spans]
     counts = [bisect_right(ends, span.start + chars) - index for index, span in enumerate(spans)]
     if not counts:
@@ -190,10 +190,10 @@ def _find_densest_range(spans: Sequence[Span], chars: int) -> Span:
     return Span(spans[best].start, spans[best + max(1, counts[best]) - 1].end)
 
 
-def _align_to_tokens(tokens: Sequence[Span], window: Span, shown: Span) -> Span:
-    """Shrink a window to token boundaries, but keep the whole range `shown`."""
+def _align_to_tokens(tokens: Sequence[Span], window: Span, densest_range: Span) -> Span:
+    """Shrink a window to token boundaries, but keep the whole densest range."""
     first = bisect_left(tokens, window.start, key=lambda token: token.start)
     last = bisect_right(tokens, window.end, key=lambda token: token.end) - 1
     if last < first:
         return window
-    return Span(min(tokens[first].start, shown.start), max(tokens[last].end, shown.end))
+    return Span(min(tokens[first].start, densest_range.start), max(tokens[last].end, densest_range.end))

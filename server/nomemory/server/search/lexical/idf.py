@@ -20,18 +20,18 @@ _BOOST = 0.4
 
 
 def compute_query_weights(
-    query: Query, messages: int, frequencies: Sequence[int], has_speaker: Iterable[bool]
+    query: Query, message_count: int, frequencies: Sequence[int], has_speaker: Iterable[bool]
 ) -> tuple[float, ...]:
-    """Return the weights of a query's leaves, then of its speaker boosts.
+    """Return the weights of a query's terms and phrases, then of its speaker boosts.
 
-    `messages` is the number of messages of the user, and `frequencies` has the document frequency of each leaf among
-    these messages. `has_speaker` yields, for each speaker boost, whether it applies to any message. Only the first
-    boost that applies has a weight, and later items of `has_speaker` are not evaluated.
+    `message_count` is the number of messages of the user, and `frequencies` contains the document frequency of each
+    term and phrase among these messages. `has_speaker` yields, for each speaker boost, whether it applies to any
+    message. Only the first boost that applies has a weight, and later items of `has_speaker` are not evaluated.
     """
     if not query.leaves:
         return ()
     leaves = [
-        query.get_idf_factor(leaf) * _compute_idf(messages, frequency)
+        query.get_idf_factor(leaf) * _compute_idf(message_count, frequency)
         for leaf, frequency in zip(query.leaves, frequencies, strict=True)
     ]
     rounded = [_round_weight(weight) for weight in leaves]
@@ -41,13 +41,13 @@ def compute_query_weights(
 
 
 def estimate_leaf_shares(query: Query, weights: Sequence[float]) -> dict[Leaf, float]:
-    """Estimate the share of the user's messages that contain each leaf, from IDF ≈ ln(messages / frequency)."""
+    """Estimate the share of the user's messages with each term or phrase, from IDF ≈ ln(messages / frequency)."""
     leaves = zip(query.leaves, weights, strict=False)
     return {leaf: math.exp(-weight / query.get_idf_factor(leaf)) for leaf, weight in leaves}
 
 
 def estimate_match_share(node: Node, shares: Mapping[Leaf, float]) -> float:
-    """Estimate the share of the user's messages that match a node, assuming independent leaves."""
+    """Estimate the share of the user's messages that match a node, assuming that terms are independent."""
     match node:
         case Leaf():
             return shares[node]
@@ -57,8 +57,8 @@ def estimate_match_share(node: Node, shares: Mapping[Leaf, float]) -> float:
             return min(1.0, sum(estimate_match_share(part, shares) for part in parts))
 
 
-def _compute_idf(messages: int, frequency: int) -> float:
-    return math.log1p((messages - frequency + 0.5) / (frequency + 0.5))
+def _compute_idf(message_count: int, frequency: int) -> float:
+    return math.log1p((message_count - frequency + 0.5) / (frequency + 0.5))
 
 
 def _round_weight(weight: float) -> float:

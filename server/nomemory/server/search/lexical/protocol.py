@@ -24,12 +24,12 @@ class FrozenRanking(NamedTuple):
     """The state of a user's messages that a ranked listing keeps for all of its pages.
 
     Attributes:
-        applied: the sequence number up to which the index contains every change of the user.
-        weights: the weight of each leaf of the query, then of each speaker boost.
+        applied_sequence: the sequence number up to which the index contains every change of the user.
+        weights: the weight of each term and phrase of the query, then of each speaker boost.
         window: the matches that are ranked; None if all matches are ranked.
     """
 
-    applied: int
+    applied_sequence: int
     weights: tuple[float, ...]
     window: RankingWindow | None = None
 
@@ -46,7 +46,8 @@ class LexicalSearch:
     """A search for one page of hits.
 
     Attributes:
-        ranking: the result of `LexicalIndex.freeze` at the first page. Versions after `ranking.applied` do not match.
+        ranking: the result of `LexicalIndex.freeze` at the first page. Versions after
+            `ranking.applied_sequence` do not match.
         filter: an additional condition on the messages.
         start: the position at which the page starts; None for the first page.
         limit: the number of hits to return. More hits are returned if the last hits tie, and fewer at the end of the
@@ -121,10 +122,10 @@ class LexicalIndex(Protocol):
         """
 
     async def search(self, search: LexicalSearch) -> list[LexicalHit]:
-        """Return the best hits from `search.start`, by score and `ts` descending.
+        """Return the best hits from the position `search.start` on, by score and `ts` descending.
 
-        A score is the sum of the weights of the leaves and boosts that match, multiplied by the weight of the message
-        class if `Query.uses_class_weight`. If `Query.has_uniform_score`, the score is the sum of all weights.
+        A score is the sum of the weights of the matching terms, phrases and boosts, multiplied by the weight of the
+        message class if `Query.uses_class_weight`. If `Query.has_uniform_score`, the score is the sum of all weights.
 
         Hits with the same score and `ts` are always returned together, so there may be more than `search.limit` hits.
         Fewer hits than `search.limit` are returned only at the end of the listing. A limit below 1 returns no hits.

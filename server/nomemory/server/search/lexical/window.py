@@ -22,24 +22,24 @@ class RankingWindow(NamedTuple):
     """The condition that a message contains one of the terms with the highest weights, or is at least as new as a time.
 
     Attributes:
-        terms: the number of terms that select messages, highest weights first.
+        term_count: the number of terms that select messages, highest weights first.
         since_us: the start of the newest half of the window, in microseconds since the epoch.
     """
 
-    terms: int
+    term_count: int
     since_us: int
 
 
-def exceeds_window(query: Query, frequencies: Sequence[int], messages: int) -> bool:
+def exceeds_window(query: Query, frequencies: Sequence[int], message_count: int) -> bool:
     """Return whether the estimated number of matches exceeds the window.
 
-    `frequencies` has the document frequency of each leaf among the user's messages. `messages` is the number of
-    messages of the user.
+    `frequencies` contains the document frequency of each term and phrase among the user's messages. `message_count` is
+    the number of messages of the user.
     """
-    if query.has_uniform_score or messages <= WINDOW:
+    if query.has_uniform_score or message_count <= WINDOW:
         return False
-    shares = {leaf: frequency / messages for leaf, frequency in zip(query.leaves, frequencies, strict=True)}
-    return messages * estimate_match_share(query.root, shares) > WINDOW
+    shares = {leaf: frequency / message_count for leaf, frequency in zip(query.leaves, frequencies, strict=True)}
+    return message_count * estimate_match_share(query.root, shares) > WINDOW
 
 
 def count_window_terms(query: Query, weights: Sequence[float], frequencies: Sequence[int]) -> int:
@@ -49,7 +49,7 @@ def count_window_terms(query: Query, weights: Sequence[float], frequencies: Sequ
     return sum(messages <= WINDOW // 2 for messages in cumulative)
 
 
-def select_window_terms(query: Query, weights: Sequence[float], terms: int) -> list[Leaf]:
-    """Return the `terms` leaves with the highest weights."""
+def select_window_terms(query: Query, weights: Sequence[float], term_count: int) -> list[Leaf]:
+    """Return the `term_count` terms and phrases with the highest weights."""
     weight = dict(zip(query.leaves, weights, strict=False))
-    return sorted(query.leaves, key=weight.__getitem__, reverse=True)[:terms]
+    return sorted(query.leaves, key=weight.__getitem__, reverse=True)[:term_count]

@@ -50,20 +50,22 @@ class Collection:
         return self.directory / "edge"
 
 
-def create_embedder_collection(settings: Settings, vectors: Path, embedder: Embedder) -> Collection:
-    """Return the collection for an embedder's vectors. `vectors` is the directory of all collections."""
-    return create_named_collection(settings, vectors, build_collection_name(embedder.model, embedder.dimension))
+def create_embedder_collection(settings: Settings, collections_directory: Path, embedder: Embedder) -> Collection:
+    """Return the collection for an embedder's vectors."""
+    return create_named_collection(
+        settings, collections_directory, build_collection_name(embedder.model, embedder.dimension)
+    )
 
 
-def create_named_collection(settings: Settings, vectors: Path, name: str) -> Collection:
+def create_named_collection(settings: Settings, collections_directory: Path, name: str) -> Collection:
     """Return the collection with a name, for the engine that the settings select."""
-    return Collection(name, vectors / f"{name}{_build_collection_suffix(settings)}")
+    return Collection(name, collections_directory / f"{name}{_build_collection_suffix(settings)}")
 
 
-def build_qdrant_collection_name(settings: Settings, vectors: Path, embedder: Embedder) -> str:
+def build_qdrant_collection_name(settings: Settings, collections_directory: Path, embedder: Embedder) -> str:
     """Return the name of the collection for an embedder's vectors on a Qdrant server."""
     return QdrantSharding.from_settings(settings).build_collection_name(
-        create_embedder_collection(settings, vectors, embedder).name
+        create_embedder_collection(settings, collections_directory, embedder).name
     )
 
 
@@ -73,9 +75,11 @@ def find_qdrant_collection(settings: Settings, directory: Path) -> str | None:
     return directory.name.removesuffix(server) if server and directory.name.endswith(server) else None
 
 
-def list_unused_collections(vectors: Path, used: Container[Path]) -> list[Path]:
+def list_unused_collections(collections_directory: Path, used: Container[Path]) -> list[Path]:
     """Return the directories of the collections that are not in use."""
-    return sorted(backlog.parent for backlog in vectors.glob(f"*/{_BACKLOG}") if backlog.parent not in used)
+    return sorted(
+        backlog.parent for backlog in collections_directory.glob(f"*/{_BACKLOG}") if backlog.parent not in used
+    )
 
 
 def _build_collection_suffix(settings: Settings) -> str:

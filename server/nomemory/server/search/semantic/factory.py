@@ -24,17 +24,22 @@ _log = get_logger("vectors")
 
 
 def create_vector_index(
-    settings: Settings, vectors: Path, embedder: Embedder, policy: WatchPolicy | None = None, *, log_id: str = ""
+    settings: Settings,
+    collections_directory: Path,
+    embedder: Embedder,
+    policy: WatchPolicy | None = None,
+    *,
+    log_id: str = "",
 ) -> VectorIndex:
     """Create the index for an embedder's vectors, without starting a process or sending a request.
 
-    `vectors` is the directory of all collections. `policy` limits the worker process of an embedded engine. `log_id` is
-    the id of the message log, because a collection on a Qdrant server belongs to one message log.
+    `policy` limits the worker process of an embedded engine. `log_id` is the id of the message log, because a
+    collection on a Qdrant server belongs to one message log.
 
     Raises:
         ExtraMissingError: the client of a Qdrant server is not installed.
     """
-    collection = create_embedder_collection(settings, vectors, embedder)
+    collection = create_embedder_collection(settings, collections_directory, embedder)
     if settings.vector.qdrant_url is None:
         return _create_edge_index(settings, collection, embedder.dimension, policy)
     return _create_qdrant_index(settings.vector.qdrant_url, settings, collection, embedder.dimension, log_id)

@@ -14,13 +14,14 @@ class IndexerStatus:
     """The status of a vector index, for one user or all users.
 
     Attributes:
-        fed: the position up to which changes were copied to the backlog. Later changes are not counted as pending.
+        feed_position: the position up to which changes were copied to the backlog. Later changes are not counted
+            as pending.
         checkpoint: the position up to which every change is in the index or a dead letter.
         pending: the number of messages in the backlog.
         dead_letter_ids: the message ids of the first dead letters of the user.
     """
 
-    fed: FeedPosition
+    feed_position: FeedPosition
     checkpoint: FeedPosition
     pending: int
     dead_letters: int
@@ -46,7 +47,7 @@ class UserCheckpoint(NamedTuple):
 
 
 class IndexCheckpoint(NamedTuple):
-    """The state from which another server can continue to fill a shared index."""
+    """The state from which another server can continue to build a shared index."""
 
     checkpoint: FeedPosition
     dead_letters: Sequence[DeadLetter]

@@ -25,21 +25,21 @@ def compute_initial_point_limit(limit: int) -> int:
     return limit + limit // 2 + _MARGIN
 
 
-def rank_messages(points: Sequence[VectorHit], window: int, filters: Filter, limit: int) -> list[VectorHit] | None:
+def rank_messages(points: Sequence[VectorHit], point_limit: int, filters: Filter, limit: int) -> list[VectorHit] | None:
     """Return messages by score and `ts`, descending; None if more points are needed.
 
     Args:
-        points: the nearest points, best first, with ties in undefined order; fewer than `window` only if there are no
-            more.
-        window: the number of points that were requested from the engine.
+        points: the nearest points, best first, with ties in undefined order; fewer than `point_limit` only if there
+            are no more.
+        point_limit: the number of points that were requested from the engine.
         filters: the filter of the search, whose exact time bounds are applied here.
         limit: the number of messages to return. Messages that tie with the last one are returned in addition.
     """
     points = _clamp_scores(points)
-    if len(points) < window:
+    if len(points) < point_limit:
         return _truncate_after_ties(_rank_by_message(points, filters), limit)
     last = points[-1].score
-    complete = [point for point in points if point.score > last]  # there may be more ties beyond the window
+    complete = [point for point in points if point.score > last]  # there may be more ties beyond the limit
     messages = _rank_by_message(complete, filters)
     return _truncate_after_ties(messages, limit) if len(messages) >= limit else None
 

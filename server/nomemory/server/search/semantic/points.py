@@ -36,7 +36,7 @@ def build_point_id(user_id: str, message_id: str, part: int) -> UUID:
 
 
 def iterate_point_id_blocks(user_id: str, message_id: str, from_part: int) -> Iterator[list[UUID]]:
-    """Yield the point identifiers of a message in blocks, from a part number on, without end.
+    """Yield blocks of the point identifiers of a message, from part `from_part` on, without end.
 
     The part numbers of a message have no gaps.
     """

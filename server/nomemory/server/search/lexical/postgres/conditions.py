@@ -58,8 +58,8 @@ class ConditionBuilder:
     """Builds SQL conditions on the messages of one user.
 
     Keys are hashes that include the user, so an index lookup by keys needs no condition on the user. With an indexable
-    condition on the user, the query planner would read all messages of the user. To exclude hash collisions, the user
-    is therefore compared with a collation that no index has.
+    condition on the user, the query planner would read all messages of the user. The condition that excludes hash
+    collisions therefore compares the user with a collation that no index has.
 
     Args:
         values: the collection to which bound values are added.
@@ -70,7 +70,7 @@ class ConditionBuilder:
         self._values = values
 
     def build_candidate_condition(self, node: Node) -> str:
-        """Return an index-supported condition that all matches of a node meet; the node must require a leaf."""
+        """Return an index-supported condition that every match of a node satisfies. The node must require a term."""
         match node:
             case Leaf():
                 return self._build_keys_condition(build_leaf_predicate(self._user_id, node).keys)

@@ -84,7 +84,7 @@ class PostgresLexicalIndex:
         return ranking._replace(window=RankingWindow(terms, rows[0][0])) if rows else ranking
 
     async def search(self, search: LexicalSearch) -> list[LexicalHit]:
-        """Return the best hits from `search.start`, with their messages.
+        """Return the best hits from the position `search.start` on, with their messages.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, or STORAGE_UNAVAILABLE if a message is damaged.

@@ -37,10 +37,10 @@ class RowConditions:
     """Builds the SQL conditions on the rows that match a search.
 
     Args:
-        messages: the approximate number of messages of the user; None if it is unknown.
+        message_count: the approximate number of messages of the user; None if it is unknown.
     """
 
-    def __init__(self, search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> None:
+    def __init__(self, search: LexicalSearch, retention: RetentionPolicy, message_count: int | None) -> None:
         self.values = BoundValues()
         self.conditions = ConditionBuilder(search.user_id, self.values)
         self._user_id = search.user_id
@@ -49,7 +49,7 @@ class RowConditions:
         self._filter = search.filter
         self._limit = search.limit
         self._expiry = ExpiryConditions(POSTGRES, retention)
-        self._messages = _UNKNOWN_USER if messages is None else messages
+        self._message_count = _UNKNOWN_USER if message_count is None else message_count
 
     def build_newest_condition(self, until_us: int | None) -> str:
         """Return the SQL condition that selects the matches up to a time.
@@ -58,7 +58,7 @@ class RowConditions:
         lookup of all matches.
         """
         share = self._estimate_share()
-        in_order = self._limit < share * share * self._messages  # limit / share rows, or share * messages
+        in_order = self._limit < share * share * self._message_count  # limit / share rows, or share * messages
         bounds = [] if until_us is None else [f"ts_us <= {self.values.bind(until_us, 'bigint')}"]
         return build_conjunction(
             [
@@ -72,7 +72,7 @@ class RowConditions:
     def build_window_condition(self) -> str:
         """Return the SQL condition that selects the matches in the ranking window.
 
-        If the query is a union of leaves, the condition also selects messages in the window without any leaf.
+        If the query is a union of terms and phrases, the condition also selects messages in the window that match none.
         """
         source = (
             self._build_window_clause(self._ranking.window) if self._ranking.window else self._build_source_clause()
@@ -88,7 +88,7 @@ class RowConditions:
 
     def _build_source_clause(self, until_us: int | None = None, *, in_order: bool = False) -> str:
         root = self._query.root
-        if in_order or self._messages <= FEW or not requires_leaf(root):
+        if in_order or self._message_count <= FEW or not requires_leaf(root):
             return self.conditions.build_time_range_condition(self._filter, until_us)
         return build_conjunction(
             [self.conditions.build_candidate_condition(root), self.conditions.build_user_condition()]
@@ -97,7 +97,7 @@ class RowConditions:
     def _build_window_clause(self, window: RankingWindow) -> str:
         conditions = self.conditions
         newest = conditions.build_time_range_condition(Filter(since_us=window.since_us))
-        leaves = select_window_terms(self._query, self._ranking.weights, window.terms)
+        leaves = select_window_terms(self._query, self._ranking.weights, window.term_count)
         if not leaves:
             return newest
         terms = build_conjunction(
@@ -113,7 +113,7 @@ class RowConditions:
 
     def _build_filter_conditions(self) -> Iterator[str]:
         yield from self.conditions.build_filter_conditions(self._filter)
-        yield f"sequence <= {self.values.bind(self._ranking.applied, 'bigint')}"
+        yield f"sequence <= {self.values.bind(self._ranking.applied_sequence, 'bigint')}"
         yield self.values.bind_clause(self._expiry.build_unexpired_clause())
 
     def _estimate_share(self) -> float:
@@ -121,18 +121,20 @@ class RowConditions:
         return estimate_match_share(self._query.root, estimate_leaf_shares(self._query, self._ranking.weights))
 
 
-def build_search_statement(search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> Statement | None:
+def build_search_statement(
+    search: LexicalSearch, retention: RetentionPolicy, message_count: int | None
+) -> Statement | None:
     """Return the SQL statement of a search, or None if the search has no hits.
 
-    The rows are the hits, not sorted, with the columns score, `ts_us`, sequence number, id, encoded message, checksum,
+    The rows are the unsorted hits, with the columns score, `ts_us`, sequence number, id, encoded message, checksum,
     and the id of the retracting message.
 
-    `messages` is the approximate number of messages of the user; None if it is unknown.
+    `message_count` is the approximate number of messages of the user; None if it is unknown.
     """
     query, best = search.query, sum(search.ranking.weights, start=0.0)
     if query.has_uniform_score and search.start and search.start.score < best:
         return None
-    rows = RowConditions(search, retention, messages)
+    rows = RowConditions(search, retention, message_count)
     page = _build_newest_subquery(rows, search, best) if query.has_uniform_score else _build_best_subquery(rows, search)
     return Statement(f"SELECT messages.*, {rows.build_retracting_id()} FROM ({page}) AS messages", rows.values.all)
 

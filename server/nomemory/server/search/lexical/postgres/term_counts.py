@@ -106,8 +106,8 @@ FROM predicates AS predicate CROSS JOIN LATERAL (
 def build_frequencies_statement(user_id: str, query: Query) -> Statement:
     """Return the SQL statement that selects a user's latest sequence number, message count and document frequencies.
 
-    The statement returns one row. The last two columns are arrays: the frequency of each leaf, and whether each speaker
-    boost applies to any message.
+    The statement returns one row. The last two columns are arrays: the frequency of each term and phrase, and whether
+    each speaker boost applies to any message.
     """
     predicates = [build_leaf_predicate(user_id, leaf) for leaf in query.leaves]
     values: list[object] = [user_id, compute_bucket(user_id), *_build_predicate_arrays(predicates)]

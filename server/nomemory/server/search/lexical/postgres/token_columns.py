@@ -44,7 +44,7 @@ class TokenColumns(NamedTuple):
 
 
 class TermPredicate(NamedTuple):
-    """The condition for a leaf or a name: `tokens` contains `needle`.
+    """The condition for a term, a phrase or a name: `tokens` contains `needle`.
 
     Every message that meets the condition has all of the keys.
     """
@@ -68,7 +68,7 @@ def build_token_columns(message: Message) -> TokenColumns:
 
 
 def build_leaf_predicate(user_id: str, leaf: Leaf) -> TermPredicate:
-    """Return the predicate of a leaf for the messages of a user."""
+    """Return the predicate of a term or phrase for the messages of a user."""
     texts = (
         [_encode_text(leaf.tokens[0])]
         if len(leaf.tokens) == 1
@@ -103,7 +103,7 @@ def compute_lookup_keys(user_id: str, texts: Iterable[bytes]) -> list[int]:
 def _create_user_hash(user_id: str) -> blake2b:
     """Return the initial hash state of a user.
 
-    The id is the hash key, because a concatenation of ids and texts would be ambiguous.
+    The user id is the key of the hash, because a concatenation of ids and texts would be ambiguous.
     """
     return blake2b(key=blake2b(user_id.encode()).digest(), digest_size=_KEY_BYTES)
 

@@ -18,12 +18,12 @@ class LexicalDifferences(NamedTuple):
     """The differences between the index and the message log, up to the sequence number that the index has applied.
 
     Attributes:
-        applied: the sequence number up to which the index has applied all changes.
+        applied_sequence: the sequence number up to which the index has applied all changes.
         missing_versions: versions in the message log that are not in the index.
         orphan_versions: versions in the index that are not in the message log.
     """
 
-    applied: int
+    applied_sequence: int
     missing_versions: frozenset[int]
     orphan_versions: frozenset[int]
 

@@ -60,7 +60,7 @@ class TimedPosting:
         return Posting(self.count, self.sequences)
 
     def clip_posting(self, until_us: int | None) -> Posting | None:
-        """Return the posting of the messages before a time; None if the posting lacks sequence numbers to count."""
+        """Return the posting of the messages before a time; None if this needs sequence numbers that are not stored."""
         if until_us is None:
             return self.posting
         if len(self.sequences) < self.count:
@@ -83,13 +83,13 @@ class TermLookup:
     Args:
         searcher: the snapshot of the index.
         conditions: queries that together select the messages of a user that pass a filter.
-        messages: the number of messages of the user in the snapshot.
+        message_count: the number of messages of the user in the snapshot.
     """
 
-    def __init__(self, searcher: tantivy.Searcher, conditions: Sequence[tantivy.Query], messages: int) -> None:
+    def __init__(self, searcher: tantivy.Searcher, conditions: Sequence[tantivy.Query], message_count: int) -> None:
         self._searcher = searcher
         self._conditions = conditions
-        self._messages = messages
+        self._message_count = message_count
 
     def read_postings(self, terms: Sequence[str], max_sequences: int) -> dict[str, TimedPosting]:
         """Return the posting of each term; omit the sequence numbers of terms in more than `max_sequences` messages."""
@@ -99,28 +99,28 @@ class TermLookup:
         passes = [
             self._look_up_rare_terms(group, sum(map(rare.__getitem__, group))) for group in _group_terms(list(rare))
         ]
-        if self._messages <= _FEW:
+        if self._message_count <= _FEW:
             return self._split_passes([*passes, *map(self._look_up_common_terms, _group_terms(common))], max_sequences)
         single = {term: self._look_up_single_term(term, max_sequences) for term in common}
         passes += [lookup for lookup in single.values() if isinstance(lookup, _LookupPass)]
         frequent = {term: lookup for term, lookup in single.items() if isinstance(lookup, TimedPosting)}
         return self._split_passes(passes, max_sequences) | frequent
 
-    def _look_up_rare_terms(self, terms: Sequence[str], expected: int) -> _LookupPass:
-        """Look up rare terms, which have about `expected` matches in total."""
+    def _look_up_rare_terms(self, terms: Sequence[str], expected_matches: int) -> _LookupPass:
+        """Look up rare terms, which have about `expected_matches` matches in total."""
         return self._run_pass(
             terms,
             build_intersection_query([*self._conditions, build_bitmask_query(list(map(build_term_query, terms)))]),
-            expected,
+            expected_matches,
         )
 
     def _look_up_common_terms(self, terms: Sequence[str]) -> _LookupPass:
-        """Look up common terms for a user with few messages."""
+        """Look up common terms in one query, for a user with few messages."""
         queries = [build_intersection_query([*self._conditions, build_term_query(term)]) for term in terms]
-        return self._run_pass(terms, build_bitmask_query(queries), self._messages)
+        return self._run_pass(terms, build_bitmask_query(queries), self._message_count)
 
     def _look_up_single_term(self, term: str, max_sequences: int) -> _LookupPass | TimedPosting:
-        """Look up one common term for a user with many messages."""
+        """Look up one common term in a separate query, for a user with many messages."""
         result = self._searcher.search(
             build_unscored_query(build_intersection_query([*self._conditions, build_term_query(term)])),
             limit=max_sequences,
@@ -130,11 +130,11 @@ class TermLookup:
             return TimedPosting(count, _NONE, _NONE)
         return _LookupPass([term], np.ones(count, dtype=np.int64), [address for _, address in result.hits])
 
-    def _run_pass(self, terms: Sequence[str], query: tantivy.Query, expected: int) -> _LookupPass:
-        limit = max(1, min(expected, self._messages))
+    def _run_pass(self, terms: Sequence[str], query: tantivy.Query, expected_matches: int) -> _LookupPass:
+        limit = max(1, min(expected_matches, self._message_count))
         hits = self._searcher.search(query, limit=limit, count=False).hits
-        if len(hits) == limit < self._messages:  # there may be more than expected
-            hits = self._searcher.search(query, limit=self._messages, count=False).hits
+        if len(hits) == limit < self._message_count:  # there may be more than expected
+            hits = self._searcher.search(query, limit=self._message_count, count=False).hits
         masks = np.array([score for score, _ in hits]).astype(np.int64)
         return _LookupPass(terms, masks, [address for _, address in hits])
 

@@ -51,7 +51,7 @@ def build_range_query(field: str, *, minimum: int | None = None, maximum: int | 
 
 
 def build_leaf_query(leaf: Leaf) -> tantivy.Query:
-    """Return a query for the messages of all users that contain a leaf."""
+    """Return a query for the messages of all users that contain a term or phrase."""
     field = leaf.stream.value
     if len(leaf.tokens) == 1:
         return tantivy.Query.term_query(_SCHEMA, field, leaf.tokens[0], _UNRANKED)
@@ -94,7 +94,7 @@ def build_matching_query(query: Query, user: tantivy.Query) -> tantivy.Query:
 
 
 def build_ranking_query(query: Query, weights: Sequence[float], user: tantivy.Query) -> tantivy.Query:
-    """Return a query for the user's messages that match a parsed query, scored by the weights of leaves and boosts."""
+    """Return a query for the user's messages that match a parsed query, scored by the weights of terms and boosts."""
     leaf_weights, boost_weights = weights[: len(query.leaves)], weights[len(query.leaves) :]
     leaves = [
         _build_scored_query(build_intersection_query([user, build_leaf_query(leaf)]), weight)
@@ -119,7 +119,7 @@ def build_window_query(
     newest = build_intersection_query([user, build_range_query("ts", minimum=window.since_us)])
     leaves = [
         build_intersection_query([user, build_leaf_query(leaf)])
-        for leaf in select_window_terms(query, weights, window.terms)
+        for leaf in select_window_terms(query, weights, window.term_count)
     ]
     return build_unscored_query(build_union_query([*leaves, newest]))
 

@@ -109,7 +109,7 @@ class _PostingKey(NamedTuple):
 
 
 def open_lexical_index(directory: Path, threads: ReadThreads) -> TantivyLexicalIndex:
-    """Open the index for reading. Replace an unreadable index with an empty one, which the indexer fills.
+    """Open the index for reading. Replace an unreadable index with an empty one, which the indexer rebuilds.
 
     Indexes of previous schema versions are ignored here and deleted by the indexer.
     """
@@ -181,12 +181,12 @@ class TantivyLexicalIndex:
             return FrozenRanking(applied, weights, None if since_us is None else RankingWindow(terms, since_us))
 
     async def search(self, search: LexicalSearch) -> list[LexicalHit]:
-        """Return the best hits from `search.start` in the current snapshot."""
+        """Return the best hits from the position `search.start` on, in the current snapshot."""
         if search.limit < 1:  # the engine would panic
             return []
         with _translate_errors():
             state = self._state(search.user_id)
-            has_newer = search.ranking.applied < self._applied
+            has_newer = search.ranking.applied_sequence < self._applied
             return await self._run_search(
                 state,
                 len(search.query.leaves),
@@ -260,13 +260,13 @@ class TantivyLexicalIndex:
     async def _run_search(
         self,
         state: _UserState,
-        leaves: int,
+        term_count: int,
         function: Callable[_Parameters, _Result],
         *args: _Parameters.args,
         **kwargs: _Parameters.kwargs,
     ) -> _Result:
-        """Run a search for `leaves` terms and phrases, in a thread if the estimated cost is high."""
-        if max(state.messages, _LEAF_POSTINGS) * leaves <= _INLINE_POSTINGS:
+        """Run a search for `term_count` terms and phrases, in a thread if the estimated cost is high."""
+        if max(state.messages, _LEAF_POSTINGS) * term_count <= _INLINE_POSTINGS:
             return function(*args, **kwargs)
         return await self._threads.run(function, *args, **kwargs)
 
@@ -325,9 +325,9 @@ def _search_snapshot(
     )
 
 
-def _find_newest_half_start(searcher: tantivy.Searcher, admitted: tantivy.Query) -> int | None:
-    """Return the start time of a window's newest half; None if all matches of `admitted` fit into the window."""
-    return find_nth_newest(searcher, admitted, WINDOW // 2) if count_matches(searcher, admitted) > WINDOW else None
+def _find_newest_half_start(searcher: tantivy.Searcher, query: tantivy.Query) -> int | None:
+    """Return the start time of a window's newest half; None if all matches of the query fit into the window."""
+    return find_nth_newest(searcher, query, WINDOW // 2) if count_matches(searcher, query) > WINDOW else None
 
 
 def _count_frequencies(searcher: tantivy.Searcher, user_id: str, parts: Sequence[Leaf | SpeakerBoost]) -> list[int]:

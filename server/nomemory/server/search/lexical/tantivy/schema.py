@@ -137,9 +137,9 @@ def read_checkpoint(index: tantivy.Index) -> int:
     return int(applied[0] or 0) if applied else 0
 
 
-def build_checkpoint_document(schema: tantivy.Schema, applied: int, log: str) -> tantivy.Document:
+def build_checkpoint_document(schema: tantivy.Schema, applied: int, log_name: str) -> tantivy.Document:
     """Return a checkpoint document with the applied sequence number and the message log's name, which may be empty."""
-    kinds = [CHECKPOINT, *([_LOG_KIND, _build_log_kind(log)] if log else [])]
+    kinds = [CHECKPOINT, *([_LOG_KIND, _build_log_kind(log_name)] if log_name else [])]
     return tantivy.Document.from_dict({"kind": kinds, "applied": applied}, schema)
 
 
@@ -173,8 +173,8 @@ def discard_foreign_index(directory: Path, log: LogPosition) -> bool:
 _OTHER_LOG = "another"
 
 
-def _build_log_kind(log: str) -> str:
-    return f"{_LOG_KIND} {log}"
+def _build_log_kind(log_name: str) -> str:
+    return f"{_LOG_KIND} {log_name}"
 
 
 def _has_kind(index: tantivy.Index, kind: str) -> bool:

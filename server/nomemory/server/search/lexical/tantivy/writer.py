@@ -36,17 +36,17 @@ class TantivyLexicalWriter:
     Args:
         directory: the directory of the index; created if it does not exist.
         heap_bytes: the memory limit for uncommitted changes, at least 15 MB.
-        log: the name of the message log (`LogIdentity.name`).
+        log_name: the name of the message log (`LogIdentity.name`).
 
     Raises:
         ValueError: another writer has opened the directory.
     """
 
-    def __init__(self, directory: Path, heap_bytes: int, log: str = "") -> None:
+    def __init__(self, directory: Path, heap_bytes: int, log_name: str = "") -> None:
         discard_previous_versions(directory)
         index = open_or_recreate_index(directory)
         self._directory = directory
-        self._log = log
+        self._log_name = log_name
         self._applied = read_checkpoint(index)
         self._schema = index.schema
         self._writer = index.writer(heap_bytes, num_threads=1)
@@ -85,7 +85,7 @@ class TantivyLexicalWriter:
         """
         open_index(self._directory)  # a commit onto damaged files would abort the process
         self._writer.delete_documents_by_term("kind", CHECKPOINT)
-        self._writer.add_document(build_checkpoint_document(self._schema, applied, self._log))
+        self._writer.add_document(build_checkpoint_document(self._schema, applied, self._log_name))
         self._writer.commit()
         self._applied = applied
 

@@ -171,7 +171,7 @@ class EdgeIndex:
     async def _compact(self) -> None:
         """Copy the points page by page.
 
-        The pause after a page is as long as the copy took, so that other calls can run.
+        Each pause is as long as copying the previous page took, so that other calls can run.
         """
         has_more = True
         while has_more:

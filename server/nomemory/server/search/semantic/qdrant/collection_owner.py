@@ -1,4 +1,4 @@
-"""Prevent two message logs from filling the same collection on a Qdrant server.
+"""Prevent two message logs from using the same collection on a Qdrant server.
 
 The owner is recorded as an alias of the collection, `COLLECTION.log-LOG`.
 """

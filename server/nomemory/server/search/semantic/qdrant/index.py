@@ -54,8 +54,8 @@ def create_client(url: str, api_key: str | None, timeout_s: float) -> AsyncQdran
 
     Args:
         url: `grpc://HOST:PORT` and `grpcs://…` select gRPC on this port. `http://…` and `https://…` select HTTP on this
-            port; with the default port or no port, the client also uses gRPC on its default port. `:memory:` selects an
-            in-memory index for tests.
+            port; with port 6333 or no port, the client also uses gRPC on port 6334. `:memory:` selects an in-memory
+            index for tests.
         api_key: the API key; None if the server needs none.
         timeout_s: the timeout of a call, in seconds.
     """
@@ -87,7 +87,7 @@ class QdrantIndex:
         probe_s: the timeout of a probe, in seconds.
         is_new: whether this message log has never stored points. For a new message log, an existing collection without
             another owner is deleted, because its sequence numbers belong to another epoch of the message log.
-        log_id: the id of the message log that fills the collection; empty in tests.
+        log_id: the id of the message log to which the collection belongs; empty in tests.
     """
 
     def __init__(
