@@ -181,7 +181,7 @@ async def index_of(settings: Settings) -> AsyncIterator[VectorIndex]:
 async def versions_in(settings: Settings, *users: str) -> list[int]:
     async with index_of(settings) as index:
         stored = await index.read_points(users, with_vectors=False)
-    return sorted(sequence for points in stored.by_user for sequence in points)
+    return sorted(sequence for points in stored.counts_by_user for sequence in points)
 
 
 @pytest.fixture

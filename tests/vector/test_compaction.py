@@ -73,8 +73,8 @@ async def index(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 async def stored(index: EdgeIndex) -> dict[str, Counter[int]]:
     """Return the sequences of each user's points, after comparing them with searches."""
     read = await index.read_points(USERS, with_vectors=True)
-    assert read.invalid == 0
-    by_user = dict(zip(USERS, read.by_user, strict=True))
+    assert read.invalid_count == 0
+    by_user = dict(zip(USERS, read.counts_by_user, strict=True))
     for user_id in USERS:
         hits = await index.search(user_id, vector(1), EVERYTHING, 1000)
         assert Counter(hit.sequence for hit in hits) == by_user[user_id]

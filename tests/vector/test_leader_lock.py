@@ -107,7 +107,9 @@ async def test_starting_over_resets_user_checkpoints(servers: Servers) -> None:
 
 async def test_progress_is_not_published_after_the_lock_is_lost(servers: Servers) -> None:
     late = IndexProgress(
-        FeedPosition.from_sequence(7), further(7).users, frozenset({DeadLetter(ANN, "ann", "m", 7, "REFUSED")})
+        FeedPosition.from_sequence(7),
+        further(7).user_checkpoints,
+        frozenset({DeadLetter(ANN, "ann", "m", 7, "REFUSED")}),
     )
     servers.ours._connection.terminate()
     with pytest.raises(Fault):

@@ -326,15 +326,15 @@ async def test_points_are_read_by_user_until_a_reset(index: VectorIndex) -> None
     many = [point(f"m{number}", vector(1, number)) for number in range(1200)]
     await index.upsert([*many, point("m0", vector(2, 1), part=1), point("bob", vector(1, 0), user_id="bob")])
     read = await index.read_points(["ann", "nobody", "bob"], with_vectors=True)
-    assert read.by_user == [
+    assert read.counts_by_user == [
         Counter({sequence_of(f"m{number}"): 1 + (number == 0) for number in range(1200)}),
         Counter(),
         Counter({sequence_of("bob"): 1}),
     ]
-    assert read.invalid == 0
+    assert read.invalid_count == 0
     await index.reset()
     while True:
         with contextlib.suppress(Fault):
             assert await index.count() == 0
             break
-    assert (await index.read_points(["ann"], with_vectors=False)).by_user == [Counter()]
+    assert (await index.read_points(["ann"], with_vectors=False)).counts_by_user == [Counter()]

@@ -56,7 +56,7 @@ def _find_home_directory() -> Path:
 def compute_document_concurrency() -> int:
     """Return the number of document batches to compute in parallel.
 
-    The number is 1 on a single core; otherwise, it is half the number of cores, limited to the range from 2 to 4. The
+    The result is 1 on a single core; otherwise, half the number of cores, limited to the range from 2 to 4. The
     process for documents runs at low priority.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -107,7 +107,7 @@ class OpenAICompatibleEmbedder:
     """An `Embedder` that calls an OpenAI-compatible endpoint.
 
     Args:
-        client: the client of the endpoint, which is closed with the embedder.
+        client: the client of the endpoint. Closing the embedder closes the client.
         model: the name of the model at the endpoint.
         dimension: the dimension of the vectors, which is sent to OpenAI models that support shortened vectors.
         batch_max: the maximum number of texts in a request.

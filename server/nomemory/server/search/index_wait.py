@@ -12,7 +12,7 @@ from nomemory.spans.span import start_child_span
 async def wait_until_applied(
     is_applied: Callable[[], Awaitable[bool]], *, name: str, timeout_s: float, poll_s: float
 ) -> None:
-    """Poll an index until it has applied a write. The index is polled, because another process may write it.
+    """Poll an index until it has applied a write. The index is polled, because another process may write to the index.
 
     Raises:
         Fault: INDEX_LAGGING, if the index has not applied the write after `timeout_s` seconds.

@@ -52,7 +52,7 @@ class E5GraphBuilder:
     """Builds the ONNX model from the weights.
 
     Args:
-        adapter: the changes of the weight matrices; None: no changes.
+        adapter: the changes to the weight matrices; None if the model uses the original weights.
         data_file: the name of the external data file for large tensors.
         signed: whether weight matrices consist of signed integers. Products of unsigned matrices are slower, but do not
             saturate on older CPUs.
@@ -196,7 +196,7 @@ class E5GraphBuilder:
         return name
 
     def _add_tokenwise_product(self, name: str, state: str, zero_point: str) -> str:
-        """Multiply a state that is quantized per token by a matrix."""
+        """Add the product of a matrix and a state that is quantized per token."""
         weights = self._add_quantized(name, self._dequantize_matrix(name, self._shape.hidden))
         inputs = [f"{state}.int8", weights, "one", f"{weights}.scale", zero_point, f"{weights}.zero"]
         self._add_node("MatMulIntegerToFloat", inputs, f"{name}.unscaled", _ONNX_RUNTIME)

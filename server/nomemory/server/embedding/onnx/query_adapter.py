@@ -1,4 +1,4 @@
-"""Low-rank changes of weight matrices (LoRA, https://arxiv.org/abs/2106.09685) that are trained for queries."""
+"""Low-rank changes to weight matrices (LoRA, https://arxiv.org/abs/2106.09685) that are trained for queries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUERY_ADAPTER: Final = Path(__file__).with_name("query_adapter.npz")
 
 
 class LowRankAdapter:
-    """The changes of a model's weight matrices.
+    """The changes to a model's weight matrices.
 
     Args:
         path: an archive with two float16 matrices for each changed weight matrix: `NAME.up` of shape (outputs, rank)
@@ -25,7 +25,7 @@ class LowRankAdapter:
             self._factors = {name: archive[name].astype("<f4") for name in archive.files}
 
     def adapt(self, name: str, matrix: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return a weight matrix of shape (outputs, inputs) with its change; other matrices are returned unchanged."""
+        """Return a weight matrix of shape (outputs, inputs), plus its change if there is one."""
         if f"{name}.up" not in self._factors:
             return matrix
         return np.asarray(matrix + self._factors[f"{name}.up"] @ self._factors[f"{name}.down"], "<f4")

@@ -207,8 +207,8 @@ class PostgresLeaderLock:
             if progress.dead_letters:
                 columns = map(list, zip(*progress.dead_letters, strict=True))
                 await self._connection.execute(number_placeholders(_INSERT_DEAD_LETTERS), self._collection, *columns)
-        if progress.users:
-            columns = map(list, zip(*progress.users, strict=True))
+        if progress.user_checkpoints:
+            columns = map(list, zip(*progress.user_checkpoints, strict=True))
             await self._connection.execute(number_placeholders(_INSERT_USERS), self._collection, *columns)
 
     def _on_notification(self, on_query: Callable[[str], None], payload: str) -> None:

@@ -41,9 +41,9 @@ class ReconciliationReport:
         """Return this report with the differences of more users added."""
         return ReconciliationReport(
             self.messages + differences.messages,
-            self.points + sum(points.total() for points in stored.by_user),
+            self.points + sum(points.total() for points in stored.counts_by_user),
             self.mismatched + len(differences.mismatched),
-            self.invalid + stored.invalid,
+            self.invalid + stored.invalid_count,
             self.orphans + len(differences.orphans),
         )
 
@@ -125,7 +125,7 @@ class Reconciliation:
     async def _compare_once(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, PointDifferences]:
         stored = await self.index.read_points(users, with_vectors=with_vectors)
         return stored, await self.in_store_thread(
-            partial(self.expected.compare_users, users, stored.by_user, self.until)
+            partial(self.expected.compare_users, users, stored.counts_by_user, self.until)
         )
 
 

@@ -37,9 +37,9 @@ def rank_as_question(analysis: QuestionAnalysis, query: Query, phrases: Iterable
 def _find_leaves_outside_question(
     leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]
 ) -> frozenset[Leaf]:
-    """Return all terms and phrases except the content words of question sentences.
+    """Return all terms except phrases and the content words of question sentences.
 
-    If the query has no such content words, the result is empty.
+    The result is empty if no phrase or content word of a question sentence is a term of the query.
     """
     in_question = {*phrases, *combine_term_sets(map(extract_word_ranking_terms, words)).strong_terms}
     return (

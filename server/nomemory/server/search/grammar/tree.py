@@ -16,7 +16,7 @@ VERSION = 2
 """Version of the parser. Increment it when a text gets different terms or weights, to invalidate older cursors."""
 
 _DOWNWEIGHT = 1 / 8
-"""Weight factor of a term or phrase that occurs only outside question sentences."""
+"""Weight factor of a term that occurs only outside question sentences."""
 
 
 class TokenField(Enum):
@@ -79,7 +79,7 @@ class Query:
 
     Attributes:
         root: the condition on messages.
-        downweighted: terms and phrases that occur only outside question sentences, and therefore have a lower weight.
+        downweighted: terms that occur only outside question sentences, and therefore have a lower weight.
         boosts: speaker boosts; only the first boost that applies to any message of the user counts.
         uses_class_weight: whether scores are multiplied by the weight of the message class, as for queries without
             operators.

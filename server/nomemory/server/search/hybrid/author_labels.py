@@ -49,7 +49,7 @@ class AuthorLabelFinder:
     async def find_frequent_names(
         self, user_id: str, question: str, until_us: int | None, total: int
     ) -> tuple[str, ...]:
-        """Return the author labels ("Ann: …") in a question whose name occurs in at least 4 % of the messages.
+        """Return the names in a question that are author labels ("Ann: …") and occur in at least 4 % of the messages.
 
         `until_us` is the exclusive end of the time range; None means that the range has no end. `total` is the number
         of the user's messages in the range.
@@ -66,7 +66,7 @@ class AuthorLabelFinder:
         return tuple(dict.fromkeys(name for name in names if name in question))
 
     async def _find_labels(self, user_id: str, leaf: Leaf, before: Filter) -> list[str]:
-        """Return the author labels that start at least three of the newest messages with a colon after the term."""
+        """Return the author labels that start at least three of the newest messages with a colon after a term."""
         query = Query(Leaf(TokenField.CHARS, (*leaf.tokens, _COLON)))
         ranking = await self.lexical.freeze(user_id, query, before)
         hits = await self.lexical.search(LexicalSearch(user_id, query, ranking, before, None, _SAMPLED))

@@ -1,4 +1,4 @@
-"""Analysis of a question: the terms of each sentence, and those authors of the user's messages whom it names."""
+"""Analysis of a question: the terms of each sentence, and the message authors that the question names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ParsedQuestion:
     """A question, analyzed for messages by certain authors.
 
     Attributes:
-        analysis: the part of the analysis that depends on the text only.
+        analysis: the analysis of the text, which does not depend on the authors.
         sentences: the sentences, or parts of a long text, that are searched for separately.
         persons: the authors that the question names.
     """

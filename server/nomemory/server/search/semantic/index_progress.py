@@ -59,10 +59,10 @@ class IndexProgress:
 
     Attributes:
         checkpoint: the position up to which every change is in the index or a dead letter.
-        users: the checkpoints of single users that are later than `checkpoint`.
+        user_checkpoints: the checkpoints of single users that are later than `checkpoint`.
         dead_letters: all dead letters; None if they are unchanged since the last publication.
     """
 
     checkpoint: FeedPosition = field(default_factory=FeedPosition)
-    users: tuple[UserCheckpoint, ...] = ()
+    user_checkpoints: tuple[UserCheckpoint, ...] = ()
     dead_letters: frozenset[DeadLetter] | None = None

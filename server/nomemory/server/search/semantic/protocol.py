@@ -44,12 +44,12 @@ class StoredPoints:
     """The points that an index stores for several users.
 
     Attributes:
-        by_user: for each user, the number of valid points by sequence number.
-        invalid: the number of points with a damaged payload or vector.
+        counts_by_user: for each user, the number of valid points by sequence number.
+        invalid_count: the number of points with a damaged payload or vector.
     """
 
-    by_user: list[Counter[int]]
-    invalid: int
+    counts_by_user: list[Counter[int]]
+    invalid_count: int
 
 
 class InsufficientSpaceError(Exception):

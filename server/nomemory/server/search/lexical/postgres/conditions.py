@@ -59,7 +59,7 @@ class ConditionBuilder:
 
     Keys are hashes that include the user, so an index lookup by keys needs no condition on the user. With an indexable
     condition on the user, the query planner would read all messages of the user. The condition that excludes hash
-    collisions therefore compares the user with a collation that no index has.
+    collisions therefore uses a collation that no index has.
 
     Args:
         values: the collection to which bound values are added.

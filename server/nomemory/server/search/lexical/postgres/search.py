@@ -72,7 +72,8 @@ class RowConditions:
     def build_window_condition(self) -> str:
         """Return the SQL condition that selects the matches in the ranking window.
 
-        If the query is a union of terms and phrases, the condition also selects messages in the window that match none.
+        If the query is a union of terms and phrases, the condition also selects messages in the window that contain
+        none of them.
         """
         source = (
             self._build_window_clause(self._ranking.window) if self._ranking.window else self._build_source_clause()

@@ -60,7 +60,7 @@ class TimedPosting:
         return Posting(self.count, self.sequences)
 
     def clip_posting(self, until_us: int | None) -> Posting | None:
-        """Return the posting of the messages before a time; None if this needs sequence numbers that are not stored."""
+        """Return the posting of the messages before a time; None if the required sequence numbers are not stored."""
         if until_us is None:
             return self.posting
         if len(self.sequences) < self.count:

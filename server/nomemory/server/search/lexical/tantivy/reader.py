@@ -109,9 +109,9 @@ class _PostingKey(NamedTuple):
 
 
 def open_lexical_index(directory: Path, threads: ReadThreads) -> TantivyLexicalIndex:
-    """Open the index for reading. Replace an unreadable index with an empty one, which the indexer rebuilds.
+    """Open the index for reading. Replace an unreadable index with an empty one.
 
-    Indexes of previous schema versions are ignored here and deleted by the indexer.
+    The indexer adds the messages to the empty index, and deletes indexes of previous schema versions.
     """
     if has_previous_version(directory):
         _log.info("the lexical index has an outdated schema and is being rebuilt", directory=str(directory))

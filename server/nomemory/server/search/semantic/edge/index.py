@@ -116,14 +116,14 @@ class EdgeIndex:
         return await self._call_shard(Shard.read_version_vectors, user_id, message_id, sequence)
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
-        """Read the points of users page by page, so that searches can run in between."""
+        """Read the points of users page by page, so that searches can run between the pages."""
         by_user, invalid = [Counter[int]() for _ in user_ids], 0
         for user_id, points in zip(user_ids, by_user, strict=True):
             offset, has_more = None, True
             while has_more:
                 page = await self._call_shard(Shard.read_user_points, user_id, offset, with_vectors=with_vectors)
                 points.update(page.sequences)
-                invalid += page.invalid
+                invalid += page.invalid_count
                 offset, has_more = page.next_offset, page.next_offset is not None
         return StoredPoints(by_user, invalid)
 

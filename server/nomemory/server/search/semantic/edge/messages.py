@@ -38,10 +38,10 @@ class UserPoints(NamedTuple):
 
     Attributes:
         sequences: the sequence numbers of the valid points.
-        invalid: the number of damaged points.
+        invalid_count: the number of damaged points.
         next_offset: the offset of the next page; None on the last page.
     """
 
     sequences: list[int]
-    invalid: int
+    invalid_count: int
     next_offset: str | None

@@ -58,7 +58,7 @@ class ShardDirectory:
                 return
 
     def find_current_version(self) -> Path | None:
-        """Return the directory of the files in use; None if there are none.
+        """Return the directory of the files in use; None if no files are in use.
 
         Raises:
             OSError: the file `current` cannot be read. The engine's files may still be intact.
