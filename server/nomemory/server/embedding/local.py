@@ -116,7 +116,7 @@ class LocalEmbedder:
             ) from None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed documents in batches of similar length."""
+        """Embed documents. Each batch contains documents of similar length."""
         vectors: dict[int, Vector] = {}
         for positions in split_batches(list(map(len, texts)), self._call_chars):
             vectors.update(await self._embed_batch(positions, texts))

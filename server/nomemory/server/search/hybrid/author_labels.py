@@ -66,7 +66,7 @@ class AuthorLabelFinder:
         return tuple(dict.fromkeys(name for name in names if name in question))
 
     async def _find_labels(self, user_id: str, leaf: Leaf, before: Filter) -> list[str]:
-        """Return the author labels that start at least three of the newest messages with a colon after a term."""
+        """Return the author labels of at least three of the newest messages in which a colon follows a term."""
         query = Query(Leaf(TokenField.CHARS, (*leaf.tokens, _COLON)))
         ranking = await self.lexical.freeze(user_id, query, before)
         hits = await self.lexical.search(LexicalSearch(user_id, query, ranking, before, None, _SAMPLED))

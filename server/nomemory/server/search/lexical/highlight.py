@@ -191,7 +191,7 @@ def _find_densest_range(spans: Sequence[Span], chars: int) -> Span:
 
 
 def _align_to_tokens(tokens: Sequence[Span], window: Span, densest_range: Span) -> Span:
-    """Shrink a window to token boundaries, but keep the whole densest range."""
+    """Shrink a window to token boundaries, but keep all of `densest_range`."""
     first = bisect_left(tokens, window.start, key=lambda token: token.start)
     last = bisect_right(tokens, window.end, key=lambda token: token.end) - 1
     if last < first:
