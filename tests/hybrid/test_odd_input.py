@@ -103,7 +103,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
     talk=st.lists(st.tuples(texts.filter(str.strip), st.integers(-(10**9), 10**9), texts | st.just("")), max_size=8),
     question=texts.filter(str.strip),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_talk_and_question_get_a_ranked_answer(
     vector_server: Server, talk: list[tuple[str, int, str]], question: str
 ) -> None:

@@ -337,7 +337,7 @@ async def test_kept_timelines_are_the_latest_and_bounded() -> None:
 
 
 @given(messages)
-@settings(max_examples=30)
+@settings(max_examples=25)
 def test_features_of_known_messages_are_reused(some: list[LoggedMessage]) -> None:
     previous = build_timeline(some)
     again = build_timeline([*some[1:], logged(99, "new")], previous)

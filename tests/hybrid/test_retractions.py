@@ -110,7 +110,7 @@ retractions = st.lists(st.lists(st.sampled_from(IDS), max_size=2, unique=True), 
 
 
 @given(taken=retractions)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_retraction_graph_yields_ordered_results_whose_score_components_add_up(
     vector_server: Server, user: str, taken: list[list[str]]
 ) -> None:

@@ -54,7 +54,7 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield opened
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(contents, st.sampled_from(TEXTS), st.lists(st.integers(1, 7), min_size=1), st.sampled_from([3, 100]), st.data())
 def test_pages_give_every_message_once_while_others_come_and_go(
     shelf: Shelf, stored: list[tuple[str, int]], text: str, sizes: list[int], window_size: int, data: st.DataObject

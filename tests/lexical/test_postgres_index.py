@@ -129,7 +129,7 @@ def both(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) ->
         yield tantivy, postgres_shelf
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(_MESSAGES, st.lists(_QUERIES, min_size=1, max_size=6), st.integers(1, 5), st.sampled_from([2, 5, 100]), _FILTERS)
 def test_order_and_scores_are_those_of_tantivy(
     both: tuple[Shelf, Shelf],

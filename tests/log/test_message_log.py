@@ -241,7 +241,7 @@ def oracle(stored: list[Message], user: str, message_filter: Filter) -> list[Mes
 
 
 @given(stored=messages, message_filter=filters, size=st.integers(1, 5), late=messages)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pages_equal_brute_force_during_writes(
     engine: Engine,
     tmp_path_factory: pytest.TempPathFactory,

@@ -37,7 +37,7 @@ async def test_every_filter_field_restricts_a_deletion(log: Log, field: str) -> 
 
 
 @given(stored=messages, message_filter=filters)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_deletion_keeps_messages_outside_its_filter(
     engine: Engine, tmp_path_factory: pytest.TempPathFactory, stored: list[Message], message_filter: Filter
 ) -> None:

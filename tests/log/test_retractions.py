@@ -156,7 +156,7 @@ def expected(stored: dict[tuple[str, str], Message], user: str) -> dict[str, str
 
 
 @given(changes=st.lists(writes | deletes | others, max_size=8))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_read_marks_retracted_messages_like_the_reference_model(
     engine: Engine,
     tmp_path_factory: pytest.TempPathFactory,

@@ -17,7 +17,7 @@ from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.store.results import ConversationSummary, MessagePosition, OnConflict
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 
-HERE = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HERE = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def new_message(message_id: str, ts_us: int, conversation_id: str = "") -> Message:

@@ -37,16 +37,20 @@ def test_forget_is_absent_where_the_settings_disable_it(guarded: Guarded) -> Non
         variables = {**guarded.environment(guarded.service), "NOMEMORY_MCP_FORGET": forget}
         parameters = StdioServerParameters(command=NOMEMORY, args=["mcp", "--user", "ann"], env=variables)
         assert asyncio.run(_offered(parameters)) == names
-        http_variables = {name: value for name, value in variables.items() if name != "NOMEMORY_API_KEY"}
-        with command({**http_variables, "PATH": os.environ["PATH"]}, "--http", "127.0.0.1:0") as url:
-            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-            headers = {
-                "authorization": f"Bearer {guarded.service}",
-                "x-user-id": "ann",
-                "accept": "application/json, text/event-stream",
-            }
-            reply = httpx2.post(url, json=body, headers=headers, timeout=30).json()
-            assert [tool["name"] for tool in reply["result"]["tools"]] == names
+
+
+def test_forget_is_absent_over_http_where_the_settings_disable_it(guarded: Guarded) -> None:
+    variables = {**guarded.environment(guarded.service), "NOMEMORY_MCP_FORGET": "false", "PATH": os.environ["PATH"]}
+    del variables["NOMEMORY_API_KEY"]
+    with command(variables, "--http", "127.0.0.1:0") as url:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+        headers = {
+            "authorization": f"Bearer {guarded.service}",
+            "x-user-id": "ann",
+            "accept": "application/json, text/event-stream",
+        }
+        reply = httpx2.post(url, json=body, headers=headers, timeout=30).json()
+    assert [tool["name"] for tool in reply["result"]["tools"]] == [*READS, "remember"]
 
 
 async def _offered(parameters: StdioServerParameters) -> list[str]:

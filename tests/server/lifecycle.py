@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from running_server import Server
 
 OLDEST, NEWEST = q.LIST_ORDER_OLDEST_FIRST, q.LIST_ORDER_NEWEST_FIRST
-HERE = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HERE = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def write(server: Server, messages: list[m.ChatMessage], *, replace: bool = False) -> str:

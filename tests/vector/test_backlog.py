@@ -210,7 +210,7 @@ class BacklogMachine(RuleBasedStateMachine):
 
 
 TestBacklogMachine = BacklogMachine.TestCase
-TestBacklogMachine.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestBacklogMachine.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
 
 
 def test_a_damaged_file_is_replaced(tmp_path: Path) -> None:

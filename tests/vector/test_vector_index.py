@@ -287,7 +287,7 @@ def matches(at: VectorPoint, message_filter: Filter) -> bool:
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     drawn=st.lists(points, max_size=40),
     searches=st.lists(

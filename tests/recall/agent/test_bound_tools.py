@@ -96,7 +96,7 @@ def test_a_smuggled_user_is_dropped_and_counted_and_never_asked_for(
     assert logs == [{"event": "user ids removed from tool arguments", "tool": tool, "count": 1, "log_level": "warning"}]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.text() | st.integers(), st.lists)))
 def test_any_planner_arguments_yield_an_observation_bound_to_the_user(arguments: dict[str, Any]) -> None:
     for tool in CALLABLE_TOOLS:

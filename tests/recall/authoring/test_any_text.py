@@ -28,7 +28,7 @@ TEXTS = st.lists(PIECES | st.text(max_size=8), max_size=30).map("".join)
 
 
 @given(body=TEXTS, lexicon=TEXTS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_a_skill_that_passes_the_check_loads(body: str, lexicon: str) -> None:
     with tempfile.TemporaryDirectory() as library:
         skill = head("name: tea\ndescription: d", body).encode("utf-8", "replace")
@@ -40,7 +40,7 @@ def test_a_skill_that_passes_the_check_loads(body: str, lexicon: str) -> None:
 
 
 @given(skill=TEXTS.map(str.encode) | st.binary(max_size=200))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_check_never_fails_where_loading_does(skill: bytes) -> None:
     with tempfile.TemporaryDirectory() as library:
         report = check_skill(written(Path(library), SKILL_md=skill))

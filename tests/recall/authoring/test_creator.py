@@ -70,7 +70,7 @@ def steering(sentence: str) -> PlannerConfiguration:
 
 
 @given(sentence=SCENARIOS, language=st.sampled_from(Language))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_sentence_makes_a_skill_that_passes(sentence: str, language: Language) -> None:
     assert SKILL_NAME_PATTERN.fullmatch(derive_skill_name(to_single_line(sentence)))
     with tempfile.TemporaryDirectory() as library:

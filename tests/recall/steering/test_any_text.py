@@ -21,7 +21,7 @@ ENTRIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=60).m
 
 
 @given(ENTRIES, ENTRIES, st.text(max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_text_is_read_without_an_error(skill: str, lexicon: str, question: str) -> None:
     steering = read_planner_configuration({"SKILL.md": skill, "references/lexicon.md": lexicon})
     for item in steering.invalid_entries:
