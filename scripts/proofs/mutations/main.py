@@ -1,7 +1,7 @@
 """Mutation testing: `scripts/mutations --help`.
 
 Each patch in this folder breaks one guarantee with a small mistake. The first line of a patch describes the mistake;
-the second line names the test that must detect the mistake: `Noticed by: pytest …` or `Noticed by: torture …`, with
+the second line names the test that must detect the mistake: `Detected by: pytest …` or `Detected by: torture …`, with
 arguments. The script applies the patch to a copy of the code and runs the test there. The exit status is 1 if a test
 does not fail, or if a patch no longer applies.
 """
@@ -27,8 +27,8 @@ _TESTS: Final = {
     "pytest": ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
     "torture": ("-m", "proofs.torture.main"),
 }
-_NOTICED_BY: Final = "Noticed by: "
-_NOTICED: Final = 1
+_DETECTED_BY: Final = "Detected by: "
+_DETECTED: Final = 1
 """Exit status of a test that detects the mistake; other failures do not count."""
 _TIMEOUT_S: Final = 600.0
 
@@ -49,7 +49,7 @@ class Mutation:
     def read_patch(cls, patch: Path) -> Self:
         """Parse the first two lines of a patch file."""
         mistake, detecting_test, *_ = patch.read_text().splitlines()
-        return cls(patch, mistake, shlex.split(detecting_test.removeprefix(_NOTICED_BY)))
+        return cls(patch, mistake, shlex.split(detecting_test.removeprefix(_DETECTED_BY)))
 
     @property
     def name(self) -> str:
@@ -74,7 +74,7 @@ class Mutation:
             timeout=_TIMEOUT_S,
             check=False,
         )
-        return completed.returncode == _NOTICED
+        return completed.returncode == _DETECTED
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -86,8 +86,8 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--by", nargs="+", choices=_TESTS, default=list(_TESTS), help="only mutations that these tests must detect"
     )
-    parser.add_argument("--sound", action="store_true", help="run the tests without mutations; they must pass")
-    parser.add_argument("--fit", action="store_true", help="only check that the patches apply")
+    parser.add_argument("--unmutated", action="store_true", help="run the tests without mutations; they must pass")
+    parser.add_argument("--check", action="store_true", help="only check that the patches apply")
     return parser.parse_args(argv)
 
 
@@ -111,11 +111,11 @@ def check_mutation(mutation: Mutation, arguments: argparse.Namespace) -> str:
     """Apply a mutation to a copy and run its test; return an error message, empty if the test behaves as expected."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as root:
         copy = copy_project(Path(root))
-        if not mutation.apply_patch(copy, *(("--check",) if arguments.sound else ())):
+        if not mutation.apply_patch(copy, *(("--check",) if arguments.unmutated else ())):
             return "the patch does not apply"
-        if arguments.fit or mutation.is_detected(copy) != arguments.sound:
+        if arguments.check or mutation.is_detected(copy) != arguments.unmutated:
             return ""
-        return "FAILS WITHOUT MUTATION" if arguments.sound else "NOT DETECTED"
+        return "FAILS WITHOUT MUTATION" if arguments.unmutated else "NOT DETECTED"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
