@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from cachetools import LRUCache
 
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.grammar.tree import Leaf, Query, TokenField
@@ -28,9 +31,20 @@ _SAMPLED: Final = 8
 """Number of messages in which a colon follows the term; the newest are read."""
 _MIN_LABELED: Final = 3
 """Minimum number of sampled messages that begin with the name."""
+_CACHED_LABELS: Final = 4096
+"""Number of cached results of `_find_labels`."""
 _COLON: Final = ":"
 _LABEL: Final = re.compile(r"([^\W\d_][^\s:：，。,.]{1,31})\s?[：:]")
 """A label at the start of a message: a name without spaces, and a colon."""
+
+
+class _LabelsKey(NamedTuple):
+    """Cache key of the author labels that contain a term. The number of messages changes when messages are added."""
+
+    user_id: str
+    until_us: int | None
+    tokens: tuple[str, ...]
+    message_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,7 @@ class AuthorLabelFinder:
     lexical: LexicalIndex
     log: LogReader
     max_sequences: int
+    _labels: LRUCache[_LabelsKey, Sequence[str]] = field(default_factory=lambda: LRUCache(_CACHED_LABELS), init=False)
 
     async def find_frequent_names(
         self, user_id: str, question: str, until_us: int | None, total: int
@@ -60,10 +75,20 @@ class AuthorLabelFinder:
         before, leaves = Filter(until_us=until_us), _list_term_leaves(question)
         postings = await self.lexical.read_postings(user_id, list(leaves), before, self.max_sequences)
         frequent = [
-            leaf for leaf, posting in zip(leaves.values(), postings, strict=True) if posting.count >= _MIN_SHARE * total
+            (leaf, posting.count)
+            for leaf, posting in zip(leaves.values(), postings, strict=True)
+            if posting.count >= _MIN_SHARE * total
         ]
-        names = [name for leaf in frequent for name in await self._find_labels(user_id, leaf, before)]
+        names = [name for leaf, count in frequent for name in await self._read_labels(user_id, leaf, before, count)]
         return tuple(dict.fromkeys(name for name in names if name in question))
+
+    async def _read_labels(self, user_id: str, leaf: Leaf, before: Filter, message_count: int) -> Sequence[str]:
+        """Return the result of `_find_labels`, cached until the number of messages with the term changes."""
+        key = _LabelsKey(user_id, before.until_us, leaf.tokens, message_count)
+        labels = self._labels.get(key)
+        if labels is None:
+            labels = self._labels[key] = await self._find_labels(user_id, leaf, before)
+        return labels
 
     async def _find_labels(self, user_id: str, leaf: Leaf, before: Filter) -> list[str]:
         """Return the author labels of at least three of the newest messages in which a colon follows a term."""
