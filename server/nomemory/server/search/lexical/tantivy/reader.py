@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
+from itertools import count
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
@@ -66,6 +67,9 @@ _CACHED_STATES: Final = 4096
 _CACHED_WINDOWS: Final = 1024
 """Number of cached start times of ranking windows."""
 
+_CACHED_SCOPES: Final = 4096
+"""Number of combinations of user, snapshot state and filter whose postings are cached."""
+
 _POSTINGS_BYTES: Final = 16_000_000
 """Approximate memory limit of cached postings."""
 
@@ -98,14 +102,13 @@ class _WindowKey(NamedTuple):
     filter: Filter
 
 
-class _PostingKey(NamedTuple):
-    """Cache key of a posting."""
+class _PostingsScope(NamedTuple):
+    """The messages in which the terms of cached postings were looked up."""
 
     user_id: str
     state: _UserState
     filter: Filter
     max_sequences: int
-    term: str
 
 
 def open_lexical_index(directory: Path, threads: ReadThreads) -> TantivyLexicalIndex:
@@ -159,7 +162,9 @@ class TantivyLexicalIndex:
             _CACHED_FREQUENCIES, len
         )
         self._windows = LRUCache[_WindowKey, int | None](_CACHED_WINDOWS)
-        self._postings = LRUCache[_PostingKey, TimedPosting](_POSTINGS_BYTES, attrgetter("memory_bytes"))
+        self._scope_numbers = LRUCache[_PostingsScope, int](_CACHED_SCOPES)
+        self._next_scope_number = count()
+        self._postings = LRUCache[tuple[int, str], TimedPosting](_POSTINGS_BYTES, attrgetter("memory_bytes"))
         with _translate_errors():
             self._load_latest_commit()
 
@@ -222,14 +227,15 @@ class TantivyLexicalIndex:
     ) -> dict[str, TimedPosting]:
         """Return the posting of each term, from the cache if the user's messages in the snapshot have not changed."""
         state = self._state(user_id)
-        keys = {term: _PostingKey(user_id, state, message_filter, max_sequences, term) for term in terms}
-        postings = {term: posting for term, key in keys.items() if (posting := self._postings.get(key))}
-        if missing := [term for term in keys if term not in postings]:
+        scope = _PostingsScope(user_id, state, message_filter, max_sequences)
+        number = self._scope_numbers.setdefault(scope, next(self._next_scope_number))
+        postings = {term: posting for term in terms if (posting := self._postings.get((number, term)))}
+        if missing := [term for term in dict.fromkeys(terms) if term not in postings]:
             lookup = TermLookup(
                 self._searcher, [build_user_query(user_id), *build_filter_queries(message_filter)], state.messages
             )
             fresh = await self._run_search(state, len(missing), lookup.read_postings, missing, max_sequences)
-            self._postings.update((keys[term], posting) for term, posting in fresh.items())
+            self._postings.update(((number, term), posting) for term, posting in fresh.items())
             postings |= fresh
         return postings
 
