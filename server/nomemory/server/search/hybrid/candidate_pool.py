@@ -28,7 +28,6 @@ from nomemory.server.search.hybrid.term_scores import compute_idf
 from nomemory.server.search.hybrid.timeline_cache import TimelineCache, TimelineKey
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.semantic.protocol import VectorHit
-from nomemory.server.search.speakers import SpeakerNameSampler
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import LogCounts, MessagePosition
 
@@ -76,13 +75,25 @@ class CandidatePool:
         return replace(self, timeline=self.timeline.truncate(until_us))
 
 
+@dataclass(frozen=True, slots=True)
+class LexicalCandidates:
+    """The candidates that a search finds without vectors.
+
+    Attributes:
+        postings_by_sentence: the postings of the terms of each sentence.
+        messages_by_period: the newest messages of each time range that the question names, newest first.
+    """
+
+    postings_by_sentence: Sequence[Sequence[Posting]]
+    messages_by_period: Sequence[Sequence[LoggedMessage]]
+
+
 @dataclass
 class CandidatePoolReader:
     """Reads pools of messages to rank. Every message in a pool is before the end of the filter's time range.
 
     Attributes:
         threads: runs long computations.
-        speaker_names: samples the authors if a user has too many messages to rank all of them.
         candidates_max: the maximum number of candidates from each of the two searches, lexical and semantic.
         timeline_max: the number of messages up to which all messages of a user are ranked.
         cache_bytes: the total memory limit of the message cache and the feature cache.
@@ -91,7 +102,6 @@ class CandidatePoolReader:
     log: LogReader
     lexical: LexicalIndex
     threads: ReadThreads
-    speaker_names: SpeakerNameSampler
     candidates_max: int
     timeline_max: int
     cache_bytes: int
@@ -124,16 +134,24 @@ class CandidatePoolReader:
             return counts.messages
         return await self.lexical.count_messages(user_id, Filter(until_us=until_us))
 
-    async def read_speakers(self, user_id: str, until_us: int | None, counts: LogCounts, total: int) -> tuple[str, ...]:
-        """Return the names of the authors of messages before a time, or a sample of these names if there are many.
+    async def read_complete_pool(
+        self, user_id: str, until_us: int | None, counts: LogCounts, total: int
+    ) -> CandidatePool | None:
+        """Return a pool with all of a user's messages before a time; None if their number or size exceeds the limit.
 
         `counts` is the number of messages of the user at the start of the search. `total` is the result of
         `count_messages`.
         """
-        pool = await self._read_complete_pool(user_id, until_us, counts, total)
-        if pool is not None:
-            return pool.timeline.main_speakers
-        return await self.speaker_names.read_names(user_id, until_us)
+        if total > self.timeline_max:
+            return None
+        key_until_us = until_us if counts.messages > self.timeline_max else None
+        key = TimelineKey(user_id, counts.sequence, counts.messages, key_until_us)
+        timeline = await self._timelines.get(key, self._load_timeline)
+        if timeline is None:
+            return None
+        before = timeline.truncate(until_us)
+        lexical_filter = EVERYTHING if len(before) == counts.messages else Filter(until_us=until_us)
+        return CandidatePool(before, len(before), lexical_filter)
 
     async def find_frequent_names(
         self, user_id: str, question: str, until_us: int | None, total: int
@@ -143,32 +161,46 @@ class CandidatePoolReader:
             return ()
         return await self.author_labels.find_frequent_names(user_id, question, until_us, total)
 
+    async def read_candidates(
+        self, user_id: str, message_filter: Filter, question: ParsedQuestion, periods: Sequence[Filter]
+    ) -> LexicalCandidates:
+        """Read the candidates that `read_pool` merges with the semantic hits.
+
+        `periods` contains a filter for each time range that the question names.
+        """
+        postings_by_sentence = [
+            await self.lexical.read_postings(user_id, sentence.terms, message_filter, _MAX_DOCUMENT_FREQUENCY)
+            for sentence in question.sentences
+        ]
+        return LexicalCandidates(postings_by_sentence, await self.read_periods(user_id, periods))
+
+    async def read_periods(self, user_id: str, periods: Sequence[Filter]) -> list[Sequence[LoggedMessage]]:
+        """Return the newest messages of each time range, at most `_MAX_PERIOD_MESSAGES`, newest first."""
+        return [
+            await self.log.read_page(user_id, period, before=None, pinned=_NOT_PINNED, limit=_MAX_PERIOD_MESSAGES)
+            for period in periods
+        ]
+
     async def read_pool(
         self,
         user_id: str,
         message_filter: Filter,
-        question: ParsedQuestion,
         semantic_hits: Sequence[SemanticHits],
-        counts: LogCounts,
+        candidates: LexicalCandidates,
         total: int,
-        period_messages: Sequence[LoggedMessage] = (),
     ) -> CandidatePool:
-        """Read the pool of messages to rank for a question.
+        """Read the messages to rank for a question of a user with many messages.
 
-        `semantic_hits` contains the hits of each sentence, and is empty without semantic search. `counts` is the number
-        of messages of the user at the start of the search. `total` is the result of `count_messages`. `period_messages`
-        contains the messages in the time ranges that the question names.
+        `semantic_hits` contains the hits of each sentence, and is empty without semantic search. `total` is the result
+        of `count_messages`.
         """
-        pool = await self._read_complete_pool(user_id, message_filter.until_us, counts, total)
-        if pool is not None:
-            return pool
         overall = [hits.overall_hits for hits in semantic_hits]
-        candidates = await self._collect_candidate_sequences(user_id, message_filter, question, overall, total)
-        in_period = [hit.sequence for hits in semantic_hits for hit in hits.period_hits]
-        logged = await _read_limited_messages(
-            self._read_batches(user_id, list(dict.fromkeys([*candidates, *in_period])))
+        merged = await self.threads.run(
+            _merge_candidates, candidates.postings_by_sentence, overall, total, self.candidates_max
         )
-        by_sequence = {message.sequence: message for message in [*logged, *period_messages]}
+        in_period = [hit.sequence for hits in semantic_hits for hit in hits.period_hits]
+        logged = await _read_limited_messages(self._read_batches(user_id, list(dict.fromkeys([*merged, *in_period]))))
+        by_sequence = {message.sequence: message for message in chain(logged, *candidates.messages_by_period)}
         for message in await self._read_neighbors(logged[:_MAX_ANCHORS], message_filter.until_us):
             by_sequence[message.sequence] = message
         for message in await self._read_retractions(user_id, list(by_sequence.values()), message_filter.until_us):
@@ -177,12 +209,6 @@ class CandidatePoolReader:
             build_timeline, by_sequence.values(), read_features=self._features.read_features
         )
         return CandidatePool(timeline, total, message_filter)
-
-    async def read_period(self, user_id: str, period: Filter) -> list[LoggedMessage]:
-        """Return the newest messages of a time range, at most `_MAX_PERIOD_MESSAGES`, newest first."""
-        return list(
-            await self.log.read_page(user_id, period, before=None, pinned=_NOT_PINNED, limit=_MAX_PERIOD_MESSAGES)
-        )
 
     async def read_postings(
         self,
@@ -199,21 +225,6 @@ class CandidatePoolReader:
             return None
         postings = await self.lexical.read_postings(user_id, terms, pool.lexical_filter, max_sequences)
         return dict(zip(terms, postings, strict=True))
-
-    async def _read_complete_pool(
-        self, user_id: str, until_us: int | None, counts: LogCounts, total: int
-    ) -> CandidatePool | None:
-        """Return a pool with all of a user's messages before a time; None if their number or size exceeds the limit."""
-        if total > self.timeline_max:
-            return None
-        key_until_us = until_us if counts.messages > self.timeline_max else None
-        key = TimelineKey(user_id, counts.sequence, counts.messages, key_until_us)
-        timeline = await self._timelines.get(key, self._load_timeline)
-        if timeline is None:
-            return None
-        before = timeline.truncate(until_us)
-        lexical_filter = EVERYTHING if len(before) == counts.messages else Filter(until_us=until_us)
-        return CandidatePool(before, len(before), lexical_filter)
 
     async def _load_timeline(self, key: TimelineKey, previous: Timeline | None) -> Timeline | None:
         logged = await _read_limited_messages(self._read_pages(key))
@@ -257,21 +268,6 @@ class CandidatePoolReader:
             retracting = _truncate_messages([*retracting, *unresolved])
             present |= missing
         return retracting
-
-    async def _collect_candidate_sequences(
-        self,
-        user_id: str,
-        message_filter: Filter,
-        question: ParsedQuestion,
-        nearest: Sequence[Sequence[VectorHit]],
-        total: int,
-    ) -> list[int]:
-        """Return the sequence numbers of the lexical and semantic candidates, best first."""
-        by_sentence = [
-            await self.lexical.read_postings(user_id, sentence.terms, message_filter, _MAX_DOCUMENT_FREQUENCY)
-            for sentence in question.sentences
-        ]
-        return await self.threads.run(_merge_candidates, by_sentence, nearest, total, self.candidates_max)
 
 
 def _convert_to_page_position(until_us: int | None) -> MessagePosition | None:

@@ -18,7 +18,7 @@ from nomemory.server.message_filter import Filter, narrow_to_period
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.hybrid.candidate_messages import Flags, Floats, Ints, Timeline
-from nomemory.server.search.hybrid.candidate_pool import CandidatePool, CandidatePoolReader
+from nomemory.server.search.hybrid.candidate_pool import CandidatePool, CandidatePoolReader, LexicalCandidates
 from nomemory.server.search.hybrid.hit import HybridHit
 from nomemory.server.search.hybrid.query_analysis import ParsedQuestion, ParsedSentence, parse_question
 from nomemory.server.search.hybrid.ranking import (
@@ -46,6 +46,7 @@ from nomemory.server.search.hybrid.weights import RankingWeights
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.reply_budget import count_fitting_messages, count_no_extra_bytes
 from nomemory.server.search.semantic.vector_space import VectorSpace
+from nomemory.server.search.speakers import SpeakerNameSampler
 from nomemory.server.store.protocol import LogReader
 from nomemory.text.question_analysis import QuestionAnalysis
 from nomemory.text.time_range import TimeRange
@@ -142,6 +143,7 @@ class HybridSearch:
         slots: the limit of concurrent reads and rankings. A search holds no slot while it waits for semantic search.
         threads: the threads that compute the rankings.
         pools: the reader of the messages to rank.
+        speaker_names: samples the authors if a user has too many messages to rank all of them.
         candidates_max: the maximum number of candidates from each of the two searches, lexical and semantic.
     """
 
@@ -150,6 +152,7 @@ class HybridSearch:
     lexical: LexicalIndex
     log: LogReader
     pools: CandidatePoolReader
+    speaker_names: SpeakerNameSampler
     weights: RankingWeights
     candidates_max: int
     max_response_bytes: int
@@ -168,22 +171,26 @@ class HybridSearch:
             index_lagging = await self._is_lagging(space, query.user_id, counts.sequence)
             message_filter = await self.pools.drop_redundant_until(query.user_id, query.filter)
             total = await self.pools.count_messages(query.user_id, message_filter.until_us, counts)
-            speakers = await self.pools.read_speakers(query.user_id, message_filter.until_us, counts, total)
+            complete_pool = await self.pools.read_complete_pool(query.user_id, message_filter.until_us, counts, total)
+            speakers = await self._read_speakers(query.user_id, message_filter.until_us, complete_pool)
             analysis = QuestionAnalysis(query.text, _choose_reference_time(query.filter))
             frequent_names = await self.pools.find_frequent_names(
                 query.user_id, query.text, message_filter.until_us, total
             )
             question = await self._parse_question(analysis, speakers, frequent_names)
         periods = [narrow_to_period(message_filter, date_range) for date_range in question.date_ranges]
-        nearest = await self._search_semantically(space, query, question, message_filter, periods)
+        nearest, candidates = await asyncio.gather(
+            self._search_semantically(space, query, question, message_filter, periods),
+            self._read_candidates(query.user_id, message_filter, question, periods, complete_pool),
+        )
+        empty = tuple(
+            date_range
+            for date_range, messages in zip(question.date_ranges, candidates.messages_by_period, strict=True)
+            if not messages
+        )
         async with self.slots.slot(query.user_id):
-            by_period = [await self.pools.read_period(query.user_id, period) for period in periods]
-            empty = tuple(
-                date_range for date_range, messages in zip(question.date_ranges, by_period, strict=True) if not messages
-            )
-            period_messages = [message for messages in by_period for message in messages]
-            current_pool = await self.pools.read_pool(
-                query.user_id, message_filter, question, nearest or [], counts, total, period_messages
+            current_pool = complete_pool or await self.pools.read_pool(
+                query.user_id, message_filter, nearest or [], candidates, total
             )
             pool = current_pool.truncate(query.filter.until_us)
             if not len(pool.timeline):
@@ -207,6 +214,28 @@ class HybridSearch:
         if not query.include_relations:
             return result
         return replace(result, relations=await self._find_relations(space, query, pool.timeline, result.items))
+
+    async def _read_speakers(
+        self, user_id: str, until_us: int | None, complete_pool: CandidatePool | None
+    ) -> tuple[str, ...]:
+        """Return the names of the authors of messages before a time, or a sample of these names if there are many."""
+        if complete_pool is not None:
+            return complete_pool.timeline.main_speakers
+        return await self.speaker_names.read_names(user_id, until_us)
+
+    async def _read_candidates(
+        self,
+        user_id: str,
+        message_filter: Filter,
+        question: ParsedQuestion,
+        periods: Sequence[Filter],
+        complete_pool: CandidatePool | None,
+    ) -> LexicalCandidates:
+        """Read the candidates that need no vectors; only those of periods if all messages of the user are ranked."""
+        async with self.slots.slot(user_id):
+            if complete_pool is not None:
+                return LexicalCandidates((), await self.pools.read_periods(user_id, periods))
+            return await self.pools.read_candidates(user_id, message_filter, question, periods)
 
     async def _parse_question(
         self, analysis: QuestionAnalysis, speakers: Sequence[str], frequent_names: Sequence[str]
