@@ -1,7 +1,7 @@
 """User id fields in protobuf messages.
 
-The functions find the fields at any depth through the message descriptors. A user id field that is added to the API
-later is therefore processed, too.
+The functions find the fields at any depth through the message descriptors. They therefore also find fields that
+are added to the API later.
 """
 
 from __future__ import annotations
