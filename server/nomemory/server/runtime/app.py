@@ -56,7 +56,7 @@ def serve(
         interceptors: the interceptors and hooks of the host program.
 
     Raises:
-        StartupError: the server cannot start; the message tells the operator why.
+        StartupError: the server cannot start; the message states the reason for the operator.
         OSError: a file or socket cannot be opened.
     """
     os.umask(UMASK)
@@ -93,7 +93,7 @@ async def running_server(
         interceptors: the interceptors and hooks of the host program.
 
     Raises:
-        StartupError: the server cannot start; the message tells the operator why.
+        StartupError: the server cannot start; the message states the reason for the operator.
         OSError: a file or socket cannot be opened.
     """
     addresses = parse_listen_addresses(settings)

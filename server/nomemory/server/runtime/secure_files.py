@@ -24,9 +24,7 @@ _log = get_logger("server")
 def make_private(root: Path) -> None:
     """Restrict a directory tree to its owner: mode 700 for directories, 600 for files.
 
-    The function skips symbolic links.
-
-    The function logs a warning for a file of another user, whose mode it cannot change.
+    The function skips symbolic links, and logs a warning for a file of another user, whose mode it cannot change.
     """
     failures = sum(not _restrict_to_owner(path) for path in (root, *_list_descendants(root)))
     if failures:

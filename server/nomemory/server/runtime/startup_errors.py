@@ -8,7 +8,7 @@ from importlib.util import find_spec
 class StartupError(Exception):
     """An error that prevents the server from starting.
 
-    The message tells the operator what is wrong and what to do.
+    The message states the problem and the solution, for the operator.
     """
 
 

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 _STDERR: Final = 2
 _VARIABLE: Final = "NOMEMORY_LOG_DESCRIPTOR"
-"""Environment variable that passes the log's file descriptor to worker processes. Not a setting."""
+"""Environment variable that passes the log's file descriptor to worker processes. The variable is not a setting."""
 
 
 class _LogTarget:

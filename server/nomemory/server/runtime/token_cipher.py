@@ -15,7 +15,7 @@ from contextlib import suppress
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-_LENGTH_BYTES = {1: 2, 2: 4}  # by version
+_LENGTH_BYTES = {1: 2, 2: 4}  # size of the length field, by token version
 _NONCE = 12
 KEY_BYTES = 32
 Ciphers = tuple[AESGCM, ...]

@@ -52,7 +52,7 @@ def rotate_key(path: Path) -> None:
         keys = read_key(path)
         if len(keys) > KEY_BYTES:
             raise KeyFileError(f"{path} still contains an old key: run `nomemory cursor-key retire` first")
-        # Keep owner and mode: the server must be able to read the file after an administrator rotates it.
+        # Keep owner and mode: the server must be able to read the file after an administrator rotates the key.
         write_atomically(path, os.urandom(KEY_BYTES) + keys, like=path.stat())
 
 

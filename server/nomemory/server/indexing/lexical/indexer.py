@@ -24,11 +24,12 @@ _READ_MAX = 50
 """Number of changes to read from the message log at once, to limit the memory use."""
 
 _IGNORED_DELETIONS = (1, 0, 0)
-"""Number of deletions in a segment that each round of an erasure ignores. In the first round, one deletion is likely
-the checkpoint. Segments of merges that were running during one round are processed in the next one."""
+"""Number of deletions in a segment that each round of an erasure ignores. In the first round, a single deletion in a
+segment is probably an old checkpoint document. If a merge was running during one round, the next round processes its
+segment."""
 
 _COLLECTIONS_MAX = 50
-"""Number of attempts to delete unreferenced files. Files of a running merge can only be deleted when it ends."""
+"""Maximum number of attempts to delete unreferenced files. Files of a merge can be deleted only after the merge."""
 
 
 class LexicalIndexer:

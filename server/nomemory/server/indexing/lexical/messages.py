@@ -44,7 +44,7 @@ class ReadLog:
 
 @dataclass(frozen=True, slots=True)
 class EraseDeleted:
-    """Request to erase deleted messages from the index files; the process replies None after the erasure."""
+    """Request to erase deleted messages from the index files; the process replies with None afterwards."""
 
 
 EXPECTED_FAILURES: Final = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)

@@ -44,7 +44,10 @@ PRAGMA user_version = 2;
 """
 _VERSION = 2
 _RESET_SCHEMA = "DROP TABLE IF EXISTS work; DROP TABLE IF EXISTS feed;"
-"""Resets a backlog of an earlier version. The feed is then read from the start, and the index keeps its vectors."""
+"""Statements that reset a backlog of an earlier version.
+
+The indexer then reads the feed from the start, and the index keeps its vectors.
+"""
 
 _EXTEND = "UPDATE work SET latest = max(latest, ?3) WHERE user_id = ?1 AND message_id = ?2 AND state = 0"
 _ADD = f"""
@@ -119,7 +122,7 @@ class BacklogReader:
         return row.fetchone() is not None
 
     def read_checkpoint(self) -> FeedPosition:
-        """Return the position up to which every change is indexed or a dead letter."""
+        """Return the position up to which every change is indexed or recorded as a dead letter."""
         fed = self.read_feed_position()  # read first, so that changes fed in the meantime are left out
         buckets = orjson.dumps(list(range(len(fed.sequences))))
         oldest = dict(self._connection.execute(_OLDEST, (buckets,)).fetchall())
@@ -185,7 +188,7 @@ class Backlog(BacklogReader):
         self._connection.execute("INSERT INTO followed SELECT ?, 0 WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,))
 
     def add_changes(self, changes: Iterable[ChangeRef], until: FeedPosition | None = None) -> None:
-        """Add changes to the backlog, and record the feed position up to which they are complete."""
+        """Add changes to the backlog. If `until` is given, record it as the position up to which the feed was read."""
         spans = _merge_changes_by_message(changes)
         with self._begin_transaction():
             extended = self._connection.executemany(_EXTEND, [span[:3] for span in spans]).rowcount if spans else 0
@@ -207,7 +210,7 @@ class Backlog(BacklogReader):
 
         Args:
             position: the position after which to read the feed.
-            dead_letters: dead letters to keep, as `(bucket, user, message, latest change, reason)`.
+            dead_letters: dead letters to add afterwards, as `(bucket, user, message, latest change, reason)`.
         """
         with self._begin_transaction():
             self._connection.execute("DELETE FROM work")
@@ -226,7 +229,7 @@ class Backlog(BacklogReader):
         return list(taken.values())[:limit]
 
     def mark_applied(self, done: Iterable[PendingMessage]) -> None:
-        """Mark messages as indexed but not flushed; messages that have changed since then stay pending."""
+        """Mark messages as indexed but not flushed; messages that changed after they were read stay pending."""
         applied = [(APPLIED, "", i.user_id, i.message_id, i.latest) for i in done]
         self._settle_messages(applied, "UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
 
@@ -251,7 +254,7 @@ class Backlog(BacklogReader):
         return self._connection.execute(_SELECT_DEAD_LETTERS).fetchall()
 
     def read_followed_position(self) -> FeedPosition | None:
-        """Return the checkpoint of the index, or None if the index may have no points."""
+        """Return the checkpoint of the index, or None if the backlog has never recorded an indexed message."""
         row = self._connection.execute("SELECT is_begun FROM followed").fetchone()
         return self.read_checkpoint() if row is not None and row[0] else None
 

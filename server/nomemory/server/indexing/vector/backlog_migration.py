@@ -22,7 +22,7 @@ def split_backlogs_into_buckets(vectors: Path) -> None:
     The operation is idempotent.
     """
     for path in sorted(vectors.glob("*/vectors.db")):
-        with closing(Backlog(path)) as backlog:  # upgrades its schema
+        with closing(Backlog(path)) as backlog:  # opening a backlog upgrades its schema
             position = backlog.read_feed_position()
         by_bucket = FeedPosition(tuple(position.get_sequence(bucket) for bucket in range(BUCKETS)))
         with closing(sqlite3.connect(path)) as connection, connection:

@@ -19,10 +19,10 @@ class DesiredPoints:
     Attributes:
         message: the current version of the message; None if the message was deleted.
         sequence: the sequence number of the current version.
-        is_new: whether the index has no points of the message yet.
+        is_new: whether the index is known to have no points of the message.
         texts: the texts to embed; empty if `caller_vector` or `stored` has the vectors.
         caller_vector: the normalized vector that the caller stored with the message.
-        stored: vectors of the texts that are already in the index.
+        stored: the vectors of the texts, if the index already contains them.
     """
 
     item: PendingMessage
@@ -59,7 +59,7 @@ class DesiredPoints:
 def normalize_caller_vector(vector: Vector | None, dimension: int) -> Vector | None:
     """Normalize a caller's vector to length one.
 
-    Return None if there is no vector, or if it is zero, not finite, or of another dimension than `dimension`.
+    Return None if there is no vector, or if the vector is zero, is not finite, or does not have `dimension` numbers.
     """
     try:
         return normalize_vector(vector, dimension) if vector else None

@@ -15,7 +15,7 @@ _MISSING: Final = object()
 
 
 class DocumentVectors:
-    """An embedder for message texts with a cache, so that interrupted batches are not embedded again.
+    """An embedder with a cache, so that the texts of an interrupted batch are not embedded again.
 
     Args:
         max_call_texts: maximum number of texts in one call of the embedder.

@@ -64,7 +64,7 @@ class BatchIndexer:
     Attributes:
         max_call_texts: number of texts to collect for one call of the embedder.
         batch_points: number of points at which a batch is stored.
-        interrupted: returns whether to end a batch early, because other messages have become urgent.
+        interrupted: returns whether to end a batch early, for example because other messages have become urgent.
         may_write: returns whether this server may still write to the index; if not, the batch is dropped.
     """
 
@@ -80,10 +80,11 @@ class BatchIndexer:
         """Embed and store one batch from the beginning of a list of messages.
 
         Returns:
-            The stored batch, and the fault of the embedder if a fault ended the batch early.
+            The stored batch, which is empty if `may_write` returned False, and the fault of the embedder if a fault
+            ended the batch early.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE; the batch may have been stored in part.
+            Fault: INDEX_UNAVAILABLE; the batch may have been partially stored.
         """
         batch = PointBatch(self.batch_points)
         fault = await self._fill_batch(batch, messages)

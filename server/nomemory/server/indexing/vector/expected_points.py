@@ -43,10 +43,10 @@ class PointDifferences(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPoints:
-    """Computes how many points each message should have. An instance belongs to the thread of its change feed.
+    """Compares stored points with expected points. An instance belongs to the thread of its change feed.
 
     Attributes:
-        tracked_ids: returns the subset of a user's message ids that are in the backlog.
+        find_tracked_ids: returns the subset of a user's message ids that are in the backlog.
         dimension: the dimension of the vectors in the index.
         part_chars: the maximum length of a part in characters; a message of at most this size in bytes has one part.
         split: splits the content of a message into texts; None if there is no embedder, so that only messages with a
@@ -68,7 +68,7 @@ class ExpectedPoints:
     ) -> PointDifferences:
         """Compare the points of users with their messages in the message log, up to the position `until`.
 
-        `stored` has the number of points by sequence number for each user, in the order of `users`.
+        `stored` contains the number of points by sequence number for each user, in the order of `users`.
         """
         messages, mismatched, orphans = 0, list[ChangeRef](), list[OrphanedVersion]()
         for user_id, points in zip(users, stored, strict=True):

@@ -21,7 +21,7 @@ class IndexedSpace:
         space: the interface of the vector space for reads.
         job_fault: returns the recent error of the indexing job, or None if the job is healthy.
         components: the component names under which faults of the space are reported.
-        failing_s: returns for how many seconds the embedding of queries has failed.
+        failing_s: returns the time, in seconds, for which the embedding of queries has been failing.
         record: records the space on disk as the active one for the next start.
         close: stops the indexing job and closes the index.
     """
@@ -64,11 +64,11 @@ class IndexedSpaces:
         return self.migration_notice or self._notice
 
     def list_spaces(self) -> list[IndexedSpace]:
-        """Return all spaces."""
+        """Return the active space, then the next and the previous ones if they exist."""
         return [space for space in (self.active, self.next, self.previous) if space is not None]
 
     async def check_collection_owner(self) -> None:
-        """Raise if an index belongs to another message log. An index whose engine is unavailable is skipped.
+        """Raise an error if an index belongs to another message log. Skip an index whose engine is unavailable.
 
         Raises:
             ForeignCollectionError: a collection is filled from another message log.

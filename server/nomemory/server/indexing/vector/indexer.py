@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
 
 _HOT_USER_S: Final = 60.0
-"""How long the backlog of a user has priority after a semantic query, in seconds."""
+"""Time for which the backlog of a user has priority after a semantic query, in seconds."""
 
 _log = get_logger("vectors")
 
@@ -50,9 +50,10 @@ _BATCH_POINTS = 32
 _SENT_POINTS = 256
 """Points per upsert with a Qdrant server, where each request has a high fixed cost on every node."""
 _LOCAL_TEXTS = 32
-"""Texts per parallel batch in one call of the local embedder, which takes a third of a second.
+"""Texts per parallel batch in one call of the local embedder. A call takes about a third of a second.
 
-A hot user waits for one call. Smaller batches would have texts of less similar length and waste padding.
+The messages of a hot user are indexed after the current call. In smaller batches, the lengths of texts would be less
+similar, which would increase the padding.
 """
 _FIRST_WAIT_S, _MAX_WAIT_S, _MAX_REQUESTED_WAIT_S = 0.2, 30.0, 300.0
 _TRANSIENT = frozenset({Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, Reason.ERROR_REASON_INDEX_UNAVAILABLE})
@@ -154,7 +155,7 @@ class VectorIndexer:
         return IndexerStatus(fed, checkpoint, counts.pending, counts.dead_letters, dead_letter_ids)
 
     async def read_checkpoint(self) -> FeedPosition:
-        """Return the position up to which every change is indexed or a dead letter."""
+        """Return the position up to which every change is indexed or recorded as a dead letter."""
         if self._shared is not None:
             return await self._shared.read_checkpoint()
         return self._progress.read_checkpoint()
@@ -221,7 +222,7 @@ class VectorIndexer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
     async def _feed_backlog(self) -> None:
-        """Read the change feed, and pause after each batch for as long as the batch took."""
+        """Copy the change feed to the backlog. If more changes follow a batch, pause for as long as the batch took."""
         while not self._stopping.is_set():
             self._changed.clear()
             began_at = time.monotonic()
@@ -249,7 +250,7 @@ class VectorIndexer:
         self.poll()
 
     def _may_write(self) -> bool:
-        """Return whether this server has been the leader since the current batch began."""
+        """Return whether this server is the only one, or has been the leader since the current batch began."""
         leader = self._leader
         return self._shared is None or (leader is not None and leader.may_write and leader.terms == self._term)
 

@@ -27,7 +27,7 @@ _RENEWALS: Final = 3
 _MARGIN: Final = 0.25
 """Final fraction of the lease in which no write is started, to allow for clock drift and slow calls."""
 _PUBLISH_S: Final = 0.02
-"""Minimum time between two publications."""
+"""Minimum time between two publications of the indexing progress."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class IndexingLeader:
     Attributes:
         in_store_thread: runs a job in the thread that owns the backlog and the change feed.
         hot_users: returns the users who were queried recently.
-        on_query: called with the id of a user who was queried at another server.
+        on_query: called with the id of a user whose messages were queried at any server.
         on_work: called when there may be pending messages.
         terms: number of leadership terms of this server; a batch of an earlier term must not be written.
     """
@@ -65,7 +65,7 @@ class IndexingLeader:
         self._progressed.set()
 
     def stop(self) -> None:
-        """Publish the indexing progress after the last write to the index, and end `run`."""
+        """Publish the final indexing progress and end `run`. Call `stop` only after the last write to the index."""
         self._stopping.set()
         self._progressed.set()
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nomemory.server.store.postgres.connections import Connection
 
 QUERIED_CHANNEL: Final = "nomemory_queried"
-"""The channel that notifies the leader of queried users. The payload is collection, line feed, user."""
+"""The channel that notifies the leader of queried users. The payload is the collection, a line feed and the user."""
 LOCK_KEY: Final = "hashtextextended('nomemory index ' || current_schema() || ' ' || ?, 0)"
 """The key of the advisory lock of a collection."""
 _SELECT_DEAD_LETTERS: Final = "SELECT bucket, user_id, message_id, latest, reason FROM index_aside WHERE collection = ?"
@@ -81,7 +81,7 @@ class PostgresLeaderLock:
     """The leader lock of a shared vector collection. Concurrent calls are not supported.
 
     The column `holder` in `index_buckets` names a leader that did not release the lock. Servers of an earlier version,
-    which used time-limited leases, see the buckets as held forever.
+    which used time-limited leases, treat the buckets as permanently locked.
 
     All methods except `disconnect` and `release` raise the fault STORAGE_UNAVAILABLE if the database is unavailable.
     The lock is lost after the fault STORAGE_UNAVAILABLE.
@@ -218,6 +218,6 @@ class PostgresLeaderLock:
 
 
 async def read_checkpoint(connection: Connection, collection: str) -> FeedPosition:
-    """Return the checkpoint of a collection, up to which every change is indexed or a dead letter."""
+    """Return the checkpoint of a collection, up to which every change is indexed or recorded as a dead letter."""
     rows = await connection.fetch(number_placeholders(_CHECKPOINT), collection)
     return FeedPosition(tuple(checkpoint for (checkpoint,) in rows)) if rows else FeedPosition()

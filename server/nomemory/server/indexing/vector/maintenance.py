@@ -28,7 +28,7 @@ _log = get_logger("vectors")
 
 _POLL_S: Final = 0.2
 _RETRY_S: Final = 0.5
-"""Delay after an error of the engine."""
+"""Delay before retrying a reconciliation that failed."""
 _PAUSE_S: Final = 10.0
 """Minimum time between two reconciliations."""
 _MAX_FAILURES: Final = 3
@@ -45,7 +45,7 @@ class IndexMaintenance:
     Attributes:
         in_store_thread: runs a job in the thread that owns the backlog and the change feed.
         faults: receives the fault if the vector index is damaged.
-        on_work: called when messages were added to the backlog.
+        on_work: called after messages were added to the backlog or the backlog was cleared.
     """
 
     index: VectorIndex

@@ -63,7 +63,7 @@ class ModelMigration:
         await self.cleanup.delete_unused_collections()
 
     async def _wait_until_ready(self, space: IndexedSpace) -> str:
-        """Wait until reads can switch to a space. Return a message for the operator, or an empty string."""
+        """Wait until reads can switch to a space. Return a warning for the operator, empty if the index is complete."""
         model, previous = space.space.embedder.model, self.spaces.active.space.embedder.model
         self._dead_letters_before = (await self.spaces.active.indexer.status()).dead_letters
         while True:
@@ -82,7 +82,7 @@ class ModelMigration:
         return more <= _TOLERATED_DEAD_LETTERS or more <= await space.index.count() // 4
 
     async def _has_points(self, space: IndexedSpace) -> bool:
-        """Return whether an index has points. An empty index is accepted if the active index is empty, too."""
+        """Return whether an index has points. An empty index is accepted if the active index is also empty."""
         return await space.index.count() > 0 or await self.spaces.active.index.count() == 0
 
     async def _is_complete(self, space: IndexedSpace) -> bool:

@@ -108,7 +108,7 @@ class PostgresSharedIndex:
         return IndexerStatus(reached, reached, 0, dead_letters, tuple(message_id for (message_id,) in ids))
 
     async def read_checkpoint(self) -> FeedPosition:
-        """Return the position up to which every change is indexed or a dead letter."""
+        """Return the position up to which every change is indexed or recorded as a dead letter."""
         with translate_errors("read"):
             async with self._pool.connection() as connection:
                 return await read_checkpoint(connection, self._collection)
@@ -132,7 +132,7 @@ class PostgresSharedIndex:
         await self._pool.close()
 
     async def _read_applied_sequence(self, bucket: int, user_id: str) -> int:
-        """Return the highest sequence number up to which all changes of a user are indexed or are dead letters."""
+        """Return the sequence number up to which all changes of a user are indexed or recorded as dead letters."""
         read_at = time.monotonic()
         rows = await self._fetch_rows(_REACHED, user_id, self._collection, bucket)
         if not rows:
@@ -152,7 +152,7 @@ class PostgresSharedIndex:
             async with self._pool.connection() as connection:
                 await connection.execute("SELECT pg_notify($1, $2)", QUERIED_CHANNEL, f"{self._collection}\n{user_id}")
         except ERRORS:
-            return  # then the user gets no priority
+            return  # the user's messages then get no priority
 
     async def _fetch_rows(self, statement: str, *values: Value) -> list[Any]:
         with translate_errors("read"):

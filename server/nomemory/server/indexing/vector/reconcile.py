@@ -16,7 +16,7 @@ from nomemory.server.store.feed_position import FeedPosition
 
 _T = TypeVar("_T")
 _SAMPLE_EVERY: Final = 8
-"""Vectors are checked in one of this many pages of users."""
+"""Interval, in pages of users, at which stored vectors are also checked for damage."""
 _MAX_VERSIONS: Final = 1000
 
 
@@ -49,7 +49,7 @@ class ReconciliationReport:
 
     @property
     def is_consistent(self) -> bool:
-        """Whether the index is consistent with the message log."""
+        """Whether no message is mismatched and no deleted version has points."""
         return not self.mismatched and not self.orphans
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 _SCRAPES_KEPT: Final = 4096
-"""Limits the reported lag to 17 hours, at one scrape every 15 seconds."""
+"""Maximum number of stored scrapes. At one scrape every 15 seconds, the maximum reported lag is 17 hours."""
 
 
 class IndexLag:
@@ -29,6 +29,6 @@ class IndexLag:
             self._scrapes.append((sequence, self._now()))
 
     def compute_lag_s(self, checkpoint: int) -> float:
-        """Return the seconds since the first scrape that saw a sequence number above `checkpoint`; 0 if none did."""
+        """Return the seconds since the first scrape with a sequence number above `checkpoint`; 0 if there is none."""
         index = bisect_right(self._scrapes, checkpoint, key=lambda scrape: scrape[0])
         return self._now() - self._scrapes[index][1] if index < len(self._scrapes) else 0.0

@@ -38,7 +38,7 @@ class ChildProcess:
 
     @property
     def process_id(self) -> int:
-        """The PID."""
+        """The PID of the worker process."""
         return self._process.pid
 
     @classmethod

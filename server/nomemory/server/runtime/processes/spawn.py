@@ -1,4 +1,4 @@
-"""Starting of worker processes with `python -m MODULE DESCRIPTOR ARGUMENTS…`.
+"""Start worker processes with `python -m MODULE DESCRIPTOR ARGUMENTS…`.
 
 `multiprocessing` is not used because it would import the main module (and gRPC) into every worker and cannot set a
 separate environment for each worker.

@@ -18,7 +18,7 @@ from nomemory.server.runtime.settings.serving import ProcessSettings
 from nomemory.server.runtime.structured_logs import get_logger
 
 _MISSED_BEATS_MAX: Final = 2
-"""Missed heartbeats of an idle process before a fault is reported."""
+"""Number of missed heartbeats after which a fault of an idle process is reported."""
 
 _NO_HEARTBEAT: Final = "the process does not reply to heartbeats"
 

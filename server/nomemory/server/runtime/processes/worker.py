@@ -59,7 +59,7 @@ class Worker:
         """Send a request to the worker, which is started if necessary, and return the result.
 
         Raises:
-            WorkerError: the worker returned no result; the subclass tells why.
+            WorkerError: the worker returned no result; the subclass states the cause.
         """
         child = await self._ensure_started()
         try:
@@ -131,4 +131,4 @@ class Worker:
     def _on_started(self, starting: asyncio.Task[ChildProcess]) -> None:
         self._starting = None
         if not starting.cancelled():
-            starting.exception()  # mark the exception as retrieved: nobody may await the task
+            starting.exception()  # mark the exception as retrieved, because the task may never be awaited

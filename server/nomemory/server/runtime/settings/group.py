@@ -16,7 +16,7 @@ _Value = TypeVar("_Value")
 
 def _check_not_empty(value: _Value) -> _Value:
     text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
-    if not text.strip() or value == Path():  # pydantic converts an empty text to Path()
+    if not text.strip() or value == Path():  # pydantic converts an empty string to Path()
         raise PydanticCustomError("empty", "is set but empty: set a value, or unset the variable")
     return value
 

@@ -11,7 +11,7 @@ from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup, map_
 
 
 class VectorSettings(SettingsGroup):
-    """The vector index."""
+    """Settings of the vector index."""
 
     model_config = map_fields_to_variables("vector_")
     heading: ClassVar[str] = "Vector index"
@@ -139,7 +139,7 @@ class OpenAISettings(SettingsGroup):
 
 
 class HybridSettings(SettingsGroup):
-    """Hybrid search (docs/quality.md)."""
+    """Settings of hybrid search (docs/quality.md)."""
 
     model_config = map_fields_to_variables("hybrid_")
     heading: ClassVar[str] = "Hybrid search"

@@ -11,7 +11,7 @@ from nomemory.server.runtime.settings.group import SettingsGroup, map_fields_to_
 
 
 class MetricsSettings(SettingsGroup):
-    """Prometheus metrics (docs/metrics.md)."""
+    """Settings of Prometheus metrics (docs/metrics.md)."""
 
     model_config = map_fields_to_variables("metrics_")
     heading: ClassVar[str] = "Metrics"
@@ -31,7 +31,7 @@ class MetricsSettings(SettingsGroup):
 
 
 class TracingSettings(SettingsGroup):
-    """OpenTelemetry traces (docs/tracing.md)."""
+    """Settings of OpenTelemetry traces (docs/tracing.md)."""
 
     model_config = map_fields_to_variables("trace_")
     heading: ClassVar[str] = "Traces"

@@ -115,7 +115,7 @@ class ProcessSettings(SettingsGroup):
 
 
 class ConnectionSettings(SettingsGroup):
-    """Client connections."""
+    """Settings of client connections."""
 
     heading: ClassVar[str] = "Connections"
 
@@ -135,7 +135,7 @@ class ConnectionSettings(SettingsGroup):
 
 
 class TimingSettings(SettingsGroup):
-    """Deadlines and lifetimes."""
+    """Settings of deadlines and lifetimes."""
 
     heading: ClassVar[str] = "Timeouts"
 

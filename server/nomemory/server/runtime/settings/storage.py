@@ -35,7 +35,7 @@ class LogSettings(SettingsGroup):
 
 
 class PostgresSettings(SettingsGroup):
-    """Connections to PostgreSQL."""
+    """Settings of the connections to PostgreSQL."""
 
     model_config = map_fields_to_variables("postgres_")
     heading: ClassVar[str] = "PostgreSQL, with `NOMEMORY_DATABASE_URL`"

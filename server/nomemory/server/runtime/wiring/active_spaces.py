@@ -1,4 +1,4 @@
-"""Opening of the active vector index and, during a model migration, of the index that replaces it."""
+"""Open the active vector index and, during a model migration, the index that replaces it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening of the lexical index: in the PostgreSQL database, or with Tantivy and an indexer process."""
+"""Open the lexical index: in the PostgreSQL database, or with Tantivy and an indexer process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COMMIT_BYTES: Final = 4_000_000
 """Size of uncommitted messages that triggers a commit of the index, in bytes."""
 
 _COMMIT_CHANGES_MAX: Final = 4000
-"""Maximum changes in one commit of the lexical index."""
+"""Maximum number of changes in one commit of the lexical index."""
 
 _HEAP_BYTES: Final = 64_000_000
 """Memory of Tantivy's writer, in bytes."""

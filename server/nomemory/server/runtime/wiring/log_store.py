@@ -42,7 +42,7 @@ class LogStore(Protocol):
         """
 
     def begin_epoch(self) -> LogPosition:
-        """Start a new epoch of the message log, which is created if it does not exist.
+        """Start a new epoch of the message log. Create the message log if it does not exist.
 
         While this method runs, no server may use the message log.
 

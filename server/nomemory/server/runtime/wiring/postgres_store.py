@@ -53,7 +53,7 @@ class PostgresStore:
         )
 
     def read_position(self) -> LogPosition:
-        """Return the identity and position of the message log, which is created in an empty database."""
+        """Return the identity and position of the message log. Create the message log if the database is empty."""
         run_blocking(upgrade_schema(self._database))
         try:
             with closing(self.make_feed_opener()()) as feed:

@@ -1,4 +1,4 @@
-"""Restoring of the embedding model that was active before the settings changed."""
+"""Restore the embedding model that was active before the settings changed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def restore_previous_model(
     faults: ActiveFaults,
     meters: Meters | None = None,
 ) -> PreviousModel | None:
-    """Return the model that serves searches until the configured model's index is complete, or None if none is needed.
+    """Return the model that serves searches until the configured model's index is complete, or None if not needed.
 
     Raises:
         PreviousModelUnavailableError: an index of a previous model exists, but the model is unavailable.

@@ -44,10 +44,10 @@ from nomemory.server.search.user_listing import UserListing
 from nomemory.server.store.protocol import LogReader
 
 _TIMELINE_MAX: Final = 1000
-"""Maximum number of messages of a user for which all messages are ranked. For larger users, candidates are ranked."""
+"""Maximum number of messages of a user for which all messages are ranked; otherwise, candidates are ranked."""
 
 _CANDIDATES_MAX: Final = 256
-"""Maximum number of candidates from each index, and from both indexes together for a large user."""
+"""Maximum number of candidates from each index, and from both indexes together if a user has more messages."""
 
 
 async def make_services(

@@ -30,7 +30,7 @@ class _TransportServer(Protocol):
         """Start the server and return its bound address."""
 
     async def stop(self, grace_s: float) -> None:
-        """Stop the server after its calls in flight, but at most `grace_s` seconds later."""
+        """Stop the server when its calls in flight have ended, at the latest after `grace_s` seconds."""
 
 
 _Named = tuple[str, _TransportServer, ListenAddress]
@@ -53,7 +53,7 @@ async def running_servers(  # noqa: PLR0913 - optional features of a server
 ) -> AsyncIterator[ListenAddresses]:
     """Serve until the context exits, then drain the calls in flight.
 
-    The context manager provides the bound addresses.
+    The context manager yields the bound addresses.
 
     Args:
         services: the services of the API, without health and reflection.
@@ -84,7 +84,7 @@ async def running_servers(  # noqa: PLR0913 - optional features of a server
     health = ServerHealth(pipeline.service_names)
     named: list[_Named] = [("grpc", GrpcServer(pipeline, health, settings, host.grpc), addresses.grpc)]
     if addresses.http is not None or addresses.metrics is not None:
-        from nomemory.server.runtime.wiring.web_servers import make_web_servers  # noqa: PLC0415 - see there
+        from nomemory.server.runtime.wiring.web_servers import make_web_servers  # noqa: PLC0415 - slow to load
 
         named += make_web_servers(pipeline, health, addresses, settings, access, exporter)
     servers: list[_TransportServer] = []

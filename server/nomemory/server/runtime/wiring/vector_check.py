@@ -61,4 +61,4 @@ async def _run_in_this_thread(job: Callable[[], _T], /) -> _T:
 
 
 async def _skip_repair(_differences: Sequence[ChangeRef | OrphanedVersion]) -> None:
-    """Skip the repair."""
+    """Ignore the differences, because the check does not change the index."""
