@@ -16,9 +16,9 @@ from nomemory.importing.transcripts import build_turn_metadata
 from nomemory.server.search.hybrid.term_scores import compute_idf
 
 _Message = Any
-"""A `ChatMessage` of the contract."""
+"""A `nomemory.v1.ChatMessage`."""
 _Item = Any
-"""A `HybridItem` of the contract."""
+"""A `nomemory.v1.HybridItem`."""
 
 PROMPT_EVENT: Final = "UserPromptSubmit"
 """Name of the event that contains a prompt."""
@@ -29,23 +29,25 @@ _PROMPT_TOKENS: Final = 1_200
 _MAX_FOR_ORDER: Final = 5
 """Maximum number of messages for a prompt that asks no question."""
 MIN_MATCH: Final = 0.7
-"""Minimum lexical score of the best message of the user for a prompt. 1: a word that occurs in no other message.
+"""Minimum lexical score of the best message of the user for a prompt.
 
-The lexical score distinguishes orders better than the cosine and the sufficiency: an order resembles every other order,
-so cosines are high even if no message bears on it (docs/coding-agents.md has the measurements)."""
+The score 1 corresponds to a word that occurs in no other message. For a prompt that gives an instruction, the lexical
+score finds relevant messages more reliably than the cosine and the sufficiency: any two instructions are similar, so
+cosines are high even if no message is relevant (docs/coding-agents.md has the measurements).
+"""
 MIN_SUFFICIENCY: Final = 0.3
 """Minimum sufficiency for a prompt that ends with a question mark, if the lexical score is too low."""
 _QUESTION_MARKS: Final = ("?", "？")
 _CLOSING_QUOTES: Final = "\"'”’」』"
 """`opencode run` puts a prompt in quotes."""
 _MIN_REPLY_TOKENS: Final = 10
-"""Minimum length of an agent's message. Shorter ones are status lines, such as "Done."."""
+"""Minimum length of an agent's message. Shorter messages are status lines, such as "Done."."""
 
 _RULES_TOP_K: Final = 100
 _RULES_TOKENS: Final = 600
-"""Maximum size of the block of rules, in tokens, of which its introduction takes about 200."""
+"""Maximum size of the block of rules, in tokens. The introduction of the block has about 200 tokens."""
 _RULES_QUESTION: Final = "Which rules must be followed in this project, 这个项目有什么规矩，一律用什么，不要用什么？"
-"""A single sentence, because hybrid search embeds each sentence of a question separately."""
+"""The question that finds rules. It is a single sentence, because hybrid search embeds each sentence separately."""
 MIN_RULE_COSINE: Final = 0.635
 """Minimum cosine of a rule to the question, for the local model."""
 _RULES_HEADING: Final = (
@@ -53,7 +55,7 @@ _RULES_HEADING: Final = (
     "otherwise."
 )
 MIN_SHARED_TERMS: Final = 0.4
-"""Minimum share of common words of two similar rules, of which the later one supersedes the earlier one."""
+"""Minimum share of common words at which the later of two rules supersedes the earlier one."""
 
 
 class ProjectMemory:

@@ -28,14 +28,14 @@ from nomemory.server.runtime.secure_files import write_atomically
 from nomemory.server.runtime.structured_logs import get_logger
 
 _MAX_TRACKED: Final = 1_000
-"""Maximum number of transcripts whose read position is kept. Others are read again from the start."""
+"""Maximum number of transcripts whose read position is kept. Other transcripts are read again from the start."""
 CURSOR_EVENTS: Final = {
     "beforeSubmitPrompt": ("user", "prompt", ""),
     "afterAgentResponse": ("assistant", "text", ""),
     "afterShellExecution": ("tool", "output", "shell"),
     "afterMCPExecution": ("tool", "result_json", "MCP"),
 }
-"""Cursor events: role, field with the text, and default tool name."""
+"""The role, the field with the text, and the default tool name of each Cursor event."""
 PLUGIN_AGENTS: Final = ("hermes", "opencode")
 """Agents with a plugin of NoMemory, whose events contain the messages."""
 

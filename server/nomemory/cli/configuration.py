@@ -18,7 +18,7 @@ def load_settings(**options: object) -> Settings:
     """Return the server settings; options that are not None override the environment.
 
     Raises:
-        click.UsageError: settings are invalid; the message names each one.
+        click.UsageError: settings are invalid; the message names each invalid setting.
     """
     try:
         return Settings.from_environment(**{name: value for name, value in options.items() if value is not None})

@@ -84,7 +84,7 @@ def parse_time(text: str) -> datetime:
     """Parse a date, a date and time, or a time span before now. The default time zone is UTC.
 
     Raises:
-        click.BadParameter: the text is not a time, or out of range.
+        click.BadParameter: the text is not a time, or is out of range.
     """
     try:
         time = datetime.now(UTC) - _parse_units(text) if _DURATION.fullmatch(text) else datetime.fromisoformat(text)

@@ -13,7 +13,7 @@ State = Literal["ok", "warn", "fail", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of a doctor check; every failure and warning has an `advice` that says what to do."""
+    """The result of a doctor check. For a failure or a warning, `advice` describes the solution."""
 
     name: str
     state: State

@@ -42,7 +42,7 @@ def render_status_tables(reply: ingest_service_pb2.GetIndexStatusResponse) -> It
     table.add_row(
         _render_label("Message log"),
         f"{pluralize(log.messages, 'message')} of {pluralize(log.users, 'user')}",
-        f"sequence {log.sequence:,}" if log.sequence or not log.messages else "",  # not reported in a namespace
+        f"sequence {log.sequence:,}" if log.sequence or not log.messages else "",  # 0 for a caller in a namespace
     )
     if log.error or log.damaged:
         damage = f"{pluralize(log.damaged, 'message')} damaged" if log.damaged else to_single_line(log.error)

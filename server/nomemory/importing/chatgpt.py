@@ -14,7 +14,7 @@ from nomemory.importing.record import ParseResult, Record
 Object = Mapping[str, Any]
 
 TIME_FROM: Final = "time_from"
-"""Metadata key for the source of the time of a message that has none."""
+"""Metadata key for the source of the time, if the export contains no time for a message."""
 
 _HIDDEN_CONTENT_TYPES: Final = frozenset(
     {"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"}

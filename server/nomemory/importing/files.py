@@ -25,7 +25,7 @@ STDIN: Final = "-"
 ZIP: Final = b"PK\x03\x04"
 UNPACKED_MAX: Final = 4 << 30
 _RATIO_MAX: Final = 200
-"""Maximum compression ratio. Text does not exceed it, a zip bomb does."""
+"""Maximum compression ratio. Compressed text does not exceed the ratio, but a zip bomb does."""
 _CONVERSATIONS: Final = re.compile(r"conversations(-\d+)?\.json|_chat\.txt|WhatsApp Chat.*\.txt")
 
 

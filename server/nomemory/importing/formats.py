@@ -38,7 +38,7 @@ IMPORTERS: Final[ExtensionPoint[FormatFactory]] = ExtensionPoint("nomemory.impor
 
 
 def load_format(name: str) -> FormatFactory:
-    """Return the factory of an import format, which is built in or comes from a plugin.
+    """Return the factory of an import format, which is a built-in format or a format of a plugin.
 
     Raises:
         ExtensionError: no import format has this name.
@@ -47,7 +47,7 @@ def load_format(name: str) -> FormatFactory:
 
 
 def read_records(source: ImportFile, name: str | None) -> Iterator[Record | RejectedRecord]:
-    """Read the records of a file. A WhatsApp chat has a record per message, any other file a record per JSON value."""
+    """Read the records of a file. Each message of a WhatsApp chat, or JSON value of another file, is a record."""
     is_chat = name == WhatsAppImporter.name or (name is None and whatsapp.is_chat_export(source.head))
     return whatsapp.read_messages(source) if is_chat else json_stream.read_json_values(source)
 

@@ -13,12 +13,12 @@ from nomemory.importing.files import VALUE_MAX, ZIP, Bytes, ImportFile
 from nomemory.importing.record import Record, RejectedRecord, SourceLocation
 
 _SHOWN_CHARS: Final = 1000
-"""Characters of an invalid or oversized value that go to the rejects file."""
+"""Maximum number of characters of an invalid or oversized value that are written to the rejects file."""
 _NEXT_BRACKET: Final = re.compile(
     rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+([\[\]{}]?)',
     re.DOTALL,
 )
-"""Matches up to the next bracket outside a string."""
+"""A pattern that matches the text up to the next bracket outside a string."""
 _OPENING: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(\[?)")
 _OPENS: Final = (b"[", b"{")
 _NO_SEPARATOR: Final = re.compile(rb"[^\s,]")

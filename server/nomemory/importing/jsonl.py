@@ -12,7 +12,7 @@ from nomemory.importing.record import ParseResult, Record
 class JsonLinesImporter(Importer):
     """Importer of lines `{user_id, message_id?, ts, role, content, name?, conversation_id?, metadata?, …}`.
 
-    The optional fields `expire_ts` and `retracts` are read, too. The field `retracted_by` of an export is ignored,
+    The optional fields `expire_ts` and `retracts` are also read. The field `retracted_by` of an export is ignored,
     because the server derives it from `retracts`.
     """
 

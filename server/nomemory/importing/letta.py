@@ -12,7 +12,7 @@ from nomemory.importing.message_builder import ParsedMessage
 from nomemory.importing.record import ParseResult, Record, RejectedRecord
 
 _SEND_TOOL: Final = "send_message"
-"""The tool that older Letta agents send replies with."""
+"""The tool with which older Letta agents send replies."""
 _ENVELOPE: Final = "user_message"
 _SYSTEM_EVENTS: Final = frozenset({"heartbeat", "login", "system_alert"})
 """Types of messages that older Letta versions sent with the role `user`."""
@@ -73,7 +73,7 @@ def _extract_text(message: Mapping[str, object]) -> str:
     content = message.get("content") if message.get("content") is not None else message.get("text")
     calls = message.get("tool_calls")
     sent = [_extract_sent_text(call) for call in calls] if isinstance(calls, list) else []
-    # In a message with such a call, the text is the agent's reasoning.
+    # In a message with a `send_message` call, the text is the agent's reasoning.
     return "\n".join(filter(None, sent)) or _unwrap_user_text(read_content(content)[0])
 
 

@@ -34,7 +34,7 @@ METADATA_VALUE_CHARS: Final = 1024  # the limit in the API definition
 def map_role(source_role: str) -> tuple[RoleName | None, dict[str, str]]:
     """Convert a role of the source format.
 
-    Return the role, and metadata with the original role if it differs. An unknown role becomes None.
+    Return the role, which is None if `source_role` is unknown, and metadata with the original role if it differs.
     """
     normalized = source_role.lower().removeprefix("role_")
     role = ROLES.get(normalized)
@@ -48,7 +48,7 @@ class ParsedMessage:
     Attributes:
         ts: the time of the message; None only if an error was recorded, so that the message will be rejected.
         role: the role in the file, which `map_role` converts.
-        content: the text.
+        content: the text of the message.
         message_id: if empty, a stable id is derived from the other fields.
         keeps_id: whether `message_id` must be kept, even if messages with the same time are then not in the order of
             the file.

@@ -20,11 +20,11 @@ from nomemory.importing.record import ImportDefaults, ParseResult, Record, Skipp
 from nomemory.importing.secret_redaction import redact_secrets
 
 _CONTENT_CHARS: Final = 60_000
-"""Maximum content: at four bytes per character it is within the server's size limit."""
+"""Maximum length of a message. At four bytes per character, a message is within the server's size limit."""
 _TOOL_CHARS: Final = 2_000
 _TOOL_TAIL_CHARS: Final = 500
 OWN_TOOLS: Final = "nomemory"
-"""Tools with this in their name return messages that are already stored."""
+"""Text in the names of NoMemory's own tools, which return messages that are already stored."""
 _INSERTED_BY_CODEX: Final = re.compile(r"\s*(?:# AGENTS\.md instructions for|<([A-Za-z_]\w*)>.*</\1>\s*\Z)", re.DOTALL)
 """Text that Codex inserts with the role `user`: a single XML element, or the contents of AGENTS.md."""
 _USER_QUERY: Final = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
@@ -35,7 +35,7 @@ _NO_TIME: Final = "the transcript has no times; set the time of the first messag
 def prepare_content(text: str, role: str) -> str:
     """Redact secrets in a message, and truncate it to the limit for its role.
 
-    The last 500 characters of tool output are kept.
+    The last 500 characters of truncated tool output are kept.
     """
     redacted = redact_secrets(text)
     max_chars, tail_chars = (_TOOL_CHARS, _TOOL_TAIL_CHARS) if role == "tool" else (_CONTENT_CHARS, 0)

@@ -16,7 +16,7 @@ from nomemory.importing.record import AcceptedMessage, ParseResult, RejectedReco
 from nomemory.v1 import error_reason_pb2, ingest_service_pb2, message_pb2
 
 STREAM_MESSAGES: Final = 1_000
-"""Messages per stream. A server lists at most as many rejections."""
+"""Maximum number of messages per stream. A server lists at most this number of rejected messages."""
 _BATCH_INDEX: Final = re.compile(r"^messages\[\d+\]\.?")
 RejectHandler = Callable[[AcceptedMessage | RejectedRecord, tuple[str, ...]], None]
 Send = Callable[[Sequence[message_pb2.ChatMessage]], ingest_service_pb2.ImportMessagesResponse]
@@ -165,7 +165,7 @@ def wait_until_indexed(get_status: Callable[[], Status], timeout_s: float, on_pe
         if time.monotonic() >= deadline:
             return False
         time.sleep(pause_s)
-        pause_s = min(2 * pause_s, _POLL_MAX_S)  # the server logs each call
+        pause_s = min(2 * pause_s, _POLL_MAX_S)  # fewer calls, because the server logs each call
         status = get_status()
     on_pending(0)
     return True

@@ -31,7 +31,7 @@ _DELETED: Final = re.compile(
     "|此消息已删除|您已删除此消息|此訊息已刪除|您已刪除此訊息",
     re.IGNORECASE,
 )
-"""Texts that replace deleted messages on Android, which adds no mark. Further languages are not supported."""
+"""Texts that replace deleted messages on Android, without a direction mark. Other languages are not supported."""
 _HEADER: Final = re.compile(
     r"\[?(?P<a>\d{1,4})[/.\-](?P<b>\d{1,2})[/.\-](?P<c>\d{1,4}),?\s{1,3}"
     r"(?P<early>上午|下午)?\s?(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?\s?(?P<late>[AaPp]\.?\s?[Mm]\.?)?"
@@ -40,7 +40,7 @@ _HEADER: Final = re.compile(
 _HEADER_CHARS: Final = 64
 """Maximum length of the date and time at the start of a line."""
 _TEXT_MAX: Final = 1 << 20
-"""Maximum characters of a message in memory; above the server's limit."""
+"""Maximum length of a message in memory, in characters. The limit is higher than the server's limit."""
 _CENTURY: Final = 2000
 _YEAR_DIGITS: Final = 4
 _NOON: Final = 12
@@ -198,7 +198,7 @@ def _are_dates_ascending(lines: list[_ChatLine], order: tuple[int, int, int]) ->
 def _to_datetime(message: _ChatLine, order: tuple[int, int, int]) -> datetime:
     year, month, day = (message.date[position] for position in order)
     hour, minute, second = message.time
-    return datetime(year + _CENTURY * (year < 100), month, day, hour, minute, second)  # noqa: DTZ001, PLR2004 - the zone comes after; two digits
+    return datetime(year + _CENTURY * (year < 100), month, day, hour, minute, second)  # noqa: DTZ001, PLR2004 - the zone is set later; two digits
 
 
 def _is_system_text(text: str) -> bool:

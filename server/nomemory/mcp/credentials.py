@@ -21,7 +21,7 @@ class ToolScope(StrEnum):
 
 _TOOL_SCOPES: Final = frozenset(ToolScope)
 _ACT_AS: Final = "act-as"
-"""Scope of a service that recalls for the user it names."""
+"""Scope that a service needs to recall for a user whom it specifies."""
 
 
 @dataclass(frozen=True, slots=True)

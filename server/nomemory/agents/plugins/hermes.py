@@ -28,7 +28,7 @@ _LOCAL: Final = "local"
 _TIMEOUT_S: Final = 6.0
 """Timeout of one event. Hermes waits at most eight seconds for a prefetch."""
 _MAX_PENDING_TURNS: Final = 200
-"""Maximum number of turns that wait for an unavailable server. The oldest ones are dropped."""
+"""Maximum number of turns that wait for an unavailable server. The oldest turns are dropped first."""
 _OWN_TOOLS: Final = "nomemory"
 
 _log = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ class NoMemoryProvider(MemoryProvider):
             self._writer.submit(self._send_queued_events)
 
     def _send_queued_events(self) -> None:
-        """Send the pending events in order, up to the first that fails."""
+        """Send the pending events in order, until an event fails."""
         self._is_flush_queued.clear()
         while self._pending:
             pending = self._pending[0]
