@@ -60,7 +60,7 @@ class HookServer:
     def _read_queued_events(self) -> None:
         """Queue the events that were written to files, in order.
 
-        The sessions of queued events get the project's rules with their next prompt.
+        If a queued event started a session, the session gets the project's rules with its next prompt.
         """
         for file in sorted(self._home.queued_events.iterdir()):
             written_s = file.stat().st_mtime

@@ -29,9 +29,9 @@ _PROMPT_TOKENS: Final = 1_200
 _MAX_FOR_ORDER: Final = 5
 """Maximum number of messages for a prompt that asks no question."""
 MIN_MATCH: Final = 0.7
-"""Minimum lexical score of the best message of the user for a prompt.
+"""Minimum lexical score of the best message of the user for a prompt, as a share of a reference score.
 
-The score 1 corresponds to a word that occurs in no other message. For a prompt that gives an instruction, the lexical
+The reference is the score of one word that occurs in a single message. For a prompt that gives an instruction, the lexical
 score finds relevant messages more reliably than the cosine and the sufficiency: any two instructions are similar, so
 cosines are high even if no message is relevant (docs/coding-agents.md has the measurements).
 """
@@ -67,7 +67,7 @@ class ProjectMemory:
     async def search_related_messages(self, prompt: str, event: HookEvent) -> str:
         """Return the messages that are relevant to a prompt, as a prompt block; empty if there are none.
 
-        If the prompt is a question, the result includes replies of the agent. If the prompt is not a question, the
+        If the prompt is a question, the result may include replies of the agent. If the prompt is not a question, the
         result contains only messages of the user.
 
         Raises:

@@ -24,7 +24,8 @@ _log = get_logger("server")
 def make_private(root: Path) -> None:
     """Restrict a directory tree to its owner: mode 700 for directories, 600 for files.
 
-    The function skips symbolic links, and logs a warning for a file of another user, whose mode it cannot change.
+    The function skips symbolic links. It logs a warning if the mode of a file cannot be changed, for example because
+    another user owns the file.
     """
     failures = sum(not _restrict_to_owner(path) for path in (root, *_list_descendants(root)))
     if failures:
@@ -46,7 +47,7 @@ def write_atomically(path: Path, content: bytes, like: os.stat_result | None = N
     The file gets the owner and mode of `like`. If `like` is None, the file gets the current user and mode 600.
 
     Raises:
-        OSError: the file cannot be written, and its content is unchanged.
+        OSError: the file cannot be written, or its directory cannot be flushed to disk.
     """
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)

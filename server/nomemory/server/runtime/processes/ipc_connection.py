@@ -22,7 +22,7 @@ from nomemory.server.runtime.processes.ipc_protocol import (
 _BUFFER_BYTES: Final = 1 << 20
 
 OnNotification = Callable[[Any], None]
-"""Callback for notifications of the worker; receives the body."""
+"""A function that is called with the body of each notification of the worker."""
 
 
 class PipeClosedError(Exception):
@@ -88,7 +88,7 @@ class PipeConnection:
 
         Raises:
             CallFailedError: the worker replied to the call with an error.
-            PipeClosedError: the worker exited.
+            PipeClosedError: the worker exited, or the connection was closed.
         """
         if not self.is_open:
             raise PipeClosedError

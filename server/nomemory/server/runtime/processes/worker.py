@@ -77,7 +77,7 @@ class Worker:
             self._child.kill()
 
     async def close(self) -> None:
-        """Stop the worker process after its pending calls, or kill it if it is still starting."""
+        """Stop the worker process, which may finish its current call, or kill it if it is still starting."""
         self._closed = True
         if self._starting is not None:
             self._starting.cancel()  # loading a model may take long

@@ -55,24 +55,26 @@ class Settings(BaseModel):
 
         Raises:
             ValidationError: a value is invalid.
+            TypeError: an override is not a setting.
         """
         variables = _list_known_variables()
         environment = ((name.upper(), value) for name, value in os.environ.items())
         values: dict[str, object] = {name: value for name, value in environment if name in variables}
-        return cls._validate_groups(values | {_get_variable(name): value for name, value in overrides.items()})
+        return cls._validate_groups(values | _convert_overrides(overrides))
 
     def copy_with_changes(self, **changes: object) -> Self:
         """Return a copy with changed values, whose names have the form of the overrides of `from_environment`.
 
         Raises:
             ValidationError: a value is invalid.
+            TypeError: a change is not a change of a setting.
         """
         values = {
             variable: getattr(getattr(self, name), field)
             for name, group in list_settings_groups().items()
             for field, variable in group.map_variables_by_field().items()
         }
-        return self._validate_groups(values | {_get_variable(name): value for name, value in changes.items()})
+        return self._validate_groups(values | _convert_overrides(changes))
 
     @classmethod
     def _validate_groups(cls, values: dict[str, object]) -> Self:
@@ -99,6 +101,14 @@ def _list_known_variables() -> set[str]:
     return {
         variable for group in list_settings_groups().values() for variable in group.map_variables_by_field().values()
     }
+
+
+def _convert_overrides(overrides: Mapping[str, object]) -> dict[str, object]:
+    """Return the overrides by environment variable."""
+    values = {_get_variable(name): value for name, value in overrides.items()}
+    if unknown := sorted(values.keys() - _list_known_variables()):
+        raise TypeError(f"unknown settings: {', '.join(unknown)}")
+    return values
 
 
 def _get_variable(name: str) -> str:

@@ -87,7 +87,7 @@ def _create_sampler(settings: Settings) -> Sampler:
 
 
 def _create_exporter(settings: Settings) -> OTLPSpanExporter:
-    """Return an exporter that is connected to the collector."""
+    """Return an exporter that sends spans to the configured collector."""
     require_extra("otel", ("opentelemetry.sdk", "opentelemetry.exporter"), "NOMEMORY_OTLP_ENDPOINT")
     target, is_tls = _parse_endpoint(settings.tracing.endpoint.strip())
     if settings.tracing.ca is not None and not is_tls:

@@ -33,7 +33,7 @@ HealthCheck = Callable[[ServingStatusSetter], Coroutine[Any, Any, None]]
 def log_health_check(
     settings: Settings, directory: DataDirectory, faults: ActiveFaults, stack: AsyncExitStack
 ) -> HealthCheck | None:
-    """Return the health check of the message log, or None if the log is a SQLite file.
+    """Return the health check of the message log, or None if the message log is a SQLite file.
 
     The check reports the fault `message-log` to `faults` while the database is unavailable.
     """
@@ -62,7 +62,7 @@ async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set
 
 
 async def _find_query_failure(log: LogReader, timeout_s: float) -> str:
-    """Query the message log, and return the reason if the query fails, otherwise an empty string."""
+    """Query the message log. Return the reason for a failure, or an empty string if the query succeeds."""
     query = asyncio.ensure_future(log.read_sequence())
     try:
         answered, _ = await asyncio.wait({query}, timeout=timeout_s)
