@@ -31,9 +31,9 @@ _MAX_FOR_ORDER: Final = 5
 MIN_MATCH: Final = 0.7
 """Minimum lexical score of the best message of the user for a prompt, as a share of a reference score.
 
-The reference is the score of one word that occurs in a single message. For a prompt that gives an instruction, the lexical
-score finds relevant messages more reliably than the cosine and the sufficiency: any two instructions are similar, so
-cosines are high even if no message is relevant (docs/coding-agents.md has the measurements).
+The reference is the score of one word that occurs in a single message. For a prompt that gives an instruction, the
+lexical score finds relevant messages more reliably than the cosine and the sufficiency: any two instructions are
+similar, so cosines are high even if no message is relevant (docs/coding-agents.md has the measurements).
 """
 MIN_SUFFICIENCY: Final = 0.3
 """Minimum sufficiency for a prompt that ends with a question mark, if the lexical score is too low."""
