@@ -57,7 +57,7 @@ async def test_cancelled_task_leaves_the_queue() -> None:
     await asyncio.gather(working.task, last.task)
 
 
-async def test_slot_of_a_task_cancelled_while_granted_goes_to_the_next() -> None:
+async def test_slot_of_a_task_cancelled_while_granted_is_granted_to_the_next() -> None:
     limit, order = RoundRobinLimit(1), list[str]()
     working, cancelled, last = (Worker(limit, key, order) for key in ("working", "cancelled", "last"))
     await all_queued(limit, 2)

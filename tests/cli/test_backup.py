@@ -38,7 +38,7 @@ def backup(run: Run, start: Start, own_settings: Settings) -> Path:
     return Path("backup").absolute()
 
 
-def test_a_backup_is_put_into_a_new_directory(run: Run, start: Start, backup: Path) -> None:
+def test_backup_is_restored_into_a_new_directory(run: Run, start: Start, backup: Path) -> None:
     result = run("restore", str(backup), "--data", "new")
     assert "restored up to change 2" in result.output
     assert find_paths_readable_by_others(backup) == find_paths_readable_by_others(Path("new")) == []
@@ -48,7 +48,7 @@ def test_a_backup_is_put_into_a_new_directory(run: Run, start: Start, backup: Pa
         assert by_meaning(server, token) == ["apples", "pears", "zebras"]
 
 
-def test_a_backup_takes_the_place_of_a_log_only_when_told_to(
+def test_restore_replaces_an_existing_log_only_with_replace_option(
     run: Run, start: Start, own_settings: Settings, backup: Path
 ) -> None:
     data = str(own_settings.server.data)
@@ -82,7 +82,7 @@ def test_damaged_backup_is_not_restored(run: Run, backup: Path, name: str) -> No
     assert not Path("new").exists()
 
 
-def test_a_key_that_is_none_is_not_put_back(run: Run, backup: Path, tmp_path: Path) -> None:
+def test_invalid_key_file_is_not_restored(run: Run, backup: Path, tmp_path: Path) -> None:
     key = backup / "server.key"
     kept = key.rename(tmp_path / "kept.key")
     key.write_bytes(b"abc")
@@ -95,7 +95,7 @@ def test_a_key_that_is_none_is_not_put_back(run: Run, backup: Path, tmp_path: Pa
     assert not Path("new").exists()
 
 
-def test_a_log_that_is_refused_leaves_nothing_behind(run: Run, backup: Path) -> None:
+def test_failed_restore_leaves_no_log_files(run: Run, backup: Path) -> None:
     with closing(sqlite3.connect(backup / "log.db")) as log:
         log.execute("PRAGMA user_version=999")
     manifest = orjson.loads((backup / "backup.json").read_bytes())
@@ -106,7 +106,7 @@ def test_a_log_that_is_refused_leaves_nothing_behind(run: Run, backup: Path) -> 
     assert not list(Path("new").glob("log*"))
 
 
-def test_a_damaged_log_is_not_backed_up(run: Run, start: Start, own_settings: Settings) -> None:
+def test_damaged_log_is_not_backed_up(run: Run, start: Start, own_settings: Settings) -> None:
     with start(own_settings) as server:
         write(server, "apples")
     log = own_settings.server.data / "log.db"
@@ -116,7 +116,7 @@ def test_a_damaged_log_is_not_backed_up(run: Run, start: Start, own_settings: Se
     assert list(Path().glob("backup*")) == []
 
 
-def test_a_backup_beside_writes_has_all_that_was_acknowledged_before(
+def test_backup_during_writes_contains_all_earlier_acknowledged_writes(
     run: Run, start: Start, own_settings: Settings
 ) -> None:
     acknowledged, stop = list[str](), threading.Event()

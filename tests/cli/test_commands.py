@@ -77,7 +77,7 @@ def test_every_search_filters_by_metadata(ask: Ask) -> None:
     assert ids(ask("hybrid", "Lisbon", "--json", "--metadata", "place=4=4")) == ["m4"]
 
 
-def test_metadata_that_cannot_be_is_wrong_usage(ask: Ask) -> None:
+def test_invalid_metadata_option_is_a_usage_error(ask: Ask) -> None:
     for wrong in (["app"], ["=phone"], ["app=a", "app=b"]):
         options = [part for entry in wrong for part in ("--metadata", entry)]
         result = ask("list", *options)
@@ -86,20 +86,20 @@ def test_metadata_that_cannot_be_is_wrong_usage(ask: Ask) -> None:
     assert "  filter.metadata: must have at most 4 entries" in ask("list", *crowded).stderr
 
 
-def test_list_begins_with_the_oldest_if_told_to(ask: Ask) -> None:
+def test_list_returns_the_oldest_first_on_request(ask: Ask) -> None:
     first = ask("list", "--json", "--oldest-first", "--limit", "3")
     assert ids(first) == ["m0", "m1", "m2"]
     cursor = first.stderr.removeprefix("next_cursor: ").strip()
     assert ids(ask("list", "--json", "--oldest-first", "--cursor", cursor)) == ["m3", "m4"]
 
 
-def test_count_counts_what_its_filter_admits(ask: Ask) -> None:
+def test_count_applies_its_filter(ask: Ask) -> None:
     assert json.loads(ask("count", "--json").stdout) == {"count": 5}
     assert json.loads(ask("count", "--json", "--conversation", "home").stdout) == {"count": 2}
     assert ask("count", "--role", "assistant").stdout == "2 messages.\n"
 
 
-def test_conversations_are_listed_the_latest_first(ask: Ask) -> None:
+def test_conversations_are_listed_latest_first(ask: Ask) -> None:
     lines = [json.loads(line) for line in ask("conversations", "--json").stdout.splitlines()]
     assert lines == [
         {
@@ -117,7 +117,7 @@ def test_conversations_are_listed_the_latest_first(ask: Ask) -> None:
     ]
 
 
-def test_list_goes_on_from_its_cursor(ask: Ask) -> None:
+def test_list_continues_at_the_cursor(ask: Ask) -> None:
     first = ask("list", "--json", "--limit", "3")
     assert ids(first) == ["m4", "m3", "m2"]
     cursor = first.stderr.removeprefix("next_cursor: ").strip()
@@ -130,14 +130,14 @@ def test_search_finds_exact_phrases(ask: Ask) -> None:
     assert ids(ask("search", "moved", "--json", "--role", "user")) == ["m3"]
 
 
-def test_search_says_where_it_matched(ask: Ask) -> None:
+def test_search_highlights_its_matches(ask: Ask) -> None:
     record = json.loads(ask("search", '"不吃辣"', "--json", "--role", "user").stdout)
     spans = [record["content"][span["start"] : span["end"]] for span in record["highlight"]["spans"]]
     assert spans == ["不吃辣"]
     assert "\x1b[1;30;103m不吃辣\x1b[0m" in ask("search", '"不吃辣"', colour=True).stdout
 
 
-def test_semantic_finds_the_nearest_first(ask: Ask) -> None:
+def test_semantic_search_returns_the_most_similar_first(ask: Ask) -> None:
     result = ask("semantic", "Which city does she live in?", "--json", "--top-k", "2")
     assert sorted(ids(result)) == ["m3", "m4"]
     scores = [json.loads(line)["semantic_score"] for line in result.stdout.splitlines()]
@@ -153,7 +153,7 @@ def test_neighbors_read_around_a_message(ask: Ask) -> None:
     assert (unknown.exit_code, "message not found" in unknown.stderr) == (1, True)
 
 
-def test_delete_asks_first(ask: Ask) -> None:
+def test_delete_asks_for_confirmation(ask: Ask) -> None:
     kept = ask("delete", "m0", stdin="n\n")
     assert (kept.exit_code, kept.stdout) == (1, "")
     assert len(ids(ask("list", "--json"))) == 5
@@ -163,7 +163,7 @@ def test_delete_asks_first(ask: Ask) -> None:
     assert (receipt["deleted"], receipt["missing_message_ids"]) == (1, ["m0"])
 
 
-def test_delete_takes_what_holds_for_all_of_them(ask: Ask) -> None:
+def test_delete_by_filter_removes_messages_that_match_every_condition(ask: Ask) -> None:
     kept = ask("delete", "--since", START.isoformat(), stdin="n\n")
     assert (kept.exit_code, "all messages that match these filters" in kept.stderr) == (1, True)
     until = (START + timedelta(minutes=2)).isoformat()
@@ -172,13 +172,13 @@ def test_delete_takes_what_holds_for_all_of_them(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["m0", "--role", "user"]])
-def test_delete_needs_either_ids_or_options(ask: Ask, arguments: list[str]) -> None:
+def test_delete_requires_either_ids_or_filters(ask: Ask, arguments: list[str]) -> None:
     refused = ask("delete", *arguments, "--yes")
     assert (refused.exit_code, "Give either message ids or" in refused.stderr) == (2, True)
     assert len(ids(ask("list", "--json"))) == 5
 
 
-def test_erase_asks_first_and_shows_the_receipt(run: Run, server: Server, ask: Ask, user: str) -> None:
+def test_erase_asks_for_confirmation_and_shows_the_receipt(run: Run, server: Server, ask: Ask, user: str) -> None:
     options = ["erase", "--user", user, "--target", server.target]
     kept = run(*options, stdin="n\n")
     assert (kept.exit_code, kept.stdout) == (1, "")
@@ -200,13 +200,13 @@ def test_status_counts_what_is_stored(ask: Ask) -> None:
     assert (status["lexical"]["pending"], status["vector"]["pending"]) == (0, 0)
 
 
-def test_a_refusal_names_every_violation(ask: Ask) -> None:
+def test_error_lists_every_violation(ask: Ask) -> None:
     result = ask("list", "--cursor", "c_nonsense", "--conversation", "x" * 200)
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ")
     assert "  filter.conversation_id: " in result.stderr
 
 
-def test_a_bad_cursor_has_its_own_reason(ask: Ask) -> None:
+def test_malformed_cursor_has_its_own_reason(ask: Ask) -> None:
     result = ask("list", "--cursor", "c_nonsense")
     assert (result.exit_code, result.stderr.splitlines()[0]) == (1, "Error: cursor malformed")

@@ -17,13 +17,13 @@ IMPORTING = (ROOT / "docs" / "importing.md").read_text(encoding="utf-8")
 CLI = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 
-def test_the_page_of_commands_is_generated_from_the_commands() -> None:
+def test_cli_page_is_generated_from_the_commands() -> None:
     script = ROOT / "scripts" / "gen_cli_docs.py"
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_every_command_and_option_is_on_the_page() -> None:
+def test_cli_page_has_every_command_and_option() -> None:
     shared = CLI.partition("## Shared options\n")[2].partition("\n## ")[0]
     context = click.Context(nomemory)
     for name in nomemory.list_commands(context):
@@ -35,7 +35,7 @@ def test_every_command_and_option_is_on_the_page() -> None:
                 assert f"`{option.opts[0]}`" in section + shared, f"{name} {option.opts[0]}"
 
 
-def test_every_command_line_on_the_pages_is_one() -> None:
+def test_every_documented_command_line_is_valid() -> None:
     lines = re.findall(r"^(?:\.venv/bin/)?nomemory (.+?)(?:\s+#.*)?$", CLI + IMPORTING, re.MULTILINE)
     for line in lines:
         name, *arguments = shlex.split(line)

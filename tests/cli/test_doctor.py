@@ -44,7 +44,7 @@ def checks_by_name(result: Result) -> dict[str, dict[str, Any]]:
     return {check["check"]: check for check in checks}
 
 
-def test_all_is_well_beside_a_running_server(run: Run, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_passes_for_a_running_server(run: Run, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOMEMORY_EMBEDDER")
     result = run("doctor", "--data", str(server.settings.server.data), "--target", server.target, "--json")
     checks = checks_by_name(result)
@@ -77,14 +77,14 @@ def test_doctor_passes_for_a_recall_only_server(
     ("server", "client", "state"),
     [("0.2.0", "0.2.0", "ok"), ("0.2.9", "0.2.0", "ok"), ("0.3.0", "0.2.0", "warn"), ("1.2.0", "0.2.0", "warn")],
 )
-def test_another_version_of_the_contract_is_a_warning(server: str, client: str, state: str) -> None:
+def test_different_contract_version_is_a_warning(server: str, client: str, state: str) -> None:
     check = check_version(server, client)
     assert check.state == state
     assert server in check.finding
     assert bool(check.advice) == (state == "warn")
 
 
-def test_a_server_that_tells_no_version_is_a_failure(
+def test_server_without_version_information_is_a_failure(
     run: Run,
     start: Callable[[Settings], AbstractContextManager[Server]],
     own_settings: Settings,
@@ -101,7 +101,7 @@ def test_a_server_that_tells_no_version_is_a_failure(
     assert "not a NoMemory server of this version" in checks_by_name(result)["Server status"]["finding"]
 
 
-def test_a_server_that_is_not_running_is_a_warning(run: Run) -> None:
+def test_stopped_server_is_a_warning(run: Run) -> None:
     result = run("doctor", "--data", "not-there-yet", "--target", NOBODY, "--json")
     checks = checks_by_name(result)
     assert result.exit_code == 0
@@ -116,7 +116,7 @@ def test_doctor_fails_if_the_target_is_not_a_nomemory_server(run: Run, script: S
     assert checks_by_name(result)["Server"]["state"] == "fail"
 
 
-def test_a_damaged_log_is_a_failure(run: Run) -> None:
+def test_damaged_log_is_a_failure(run: Run) -> None:
     Path("data").mkdir()
     Path("data/log.db").write_bytes(b"SQLite format 3\x00" + b"damaged" * 1_000)
     result = run("doctor", "--data", "data", "--target", NOBODY, "--json")
@@ -124,21 +124,21 @@ def test_a_damaged_log_is_a_failure(run: Run) -> None:
     assert checks_by_name(result)["Message log history"]["state"] == "fail"
 
 
-def test_a_data_directory_that_is_a_file_is_a_failure(run: Run) -> None:
+def test_data_directory_that_is_a_file_is_a_failure(run: Run) -> None:
     Path("data").touch()
     result = run("doctor", "--data", "data", "--target", NOBODY, "--json")
     assert result.exit_code == 1
     assert "--data" in checks_by_name(result)["Data directory"]["advice"]
 
 
-def test_the_doctor_leaves_nothing_behind(run: Run) -> None:
+def test_doctor_leaves_no_files_behind(run: Run) -> None:
     Path("data").mkdir()
     run("doctor", "--data", "data", "--target", NOBODY)
     assert list(Path().iterdir()) == [Path("data")]
     assert list(Path("data").iterdir()) == []
 
 
-def test_an_old_sqlite_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_sqlite_version_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 36, 0))
     assert check_sqlite().state == "fail"
 
@@ -151,13 +151,13 @@ def test_little_free_space_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert states == ["fail", "warn", "ok"]
 
 
-def test_no_embedder_is_a_warning_and_a_remote_one_is_not_asked() -> None:
+def test_missing_embedder_is_a_warning_and_a_remote_one_is_not_called() -> None:
     assert check_embedder(Settings.from_environment(embedder="none")).state == "warn"
     assert check_embedder(Settings.from_environment(embedder="openai")).state == "skip"
 
 
 @pytest.mark.skipif(not is_local_model_available(), reason="the local embedder has no package for this platform")
-def test_a_model_that_cannot_be_kept_is_a_warning(tmp_path: Path) -> None:
+def test_unwritable_model_cache_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     check = check_embedder(
         Settings.from_environment(embedder="local", embedding_model_cache_dir=str(tmp_path / "file"))

@@ -65,7 +65,7 @@ def change(data: Path, statement: str) -> None:
         log.execute(statement)
 
 
-def test_all_agrees_where_nothing_happened(doctor: Callable[..., Result]) -> None:
+def test_undamaged_data_passes_all_checks(doctor: Callable[..., Result]) -> None:
     checks = checks_by_name(doctor())
     names = ("Permissions", "Message log history", "Checksums", "Counts", "Lexical index files")
     assert {name: checks[name]["state"] for name in names} == dict.fromkeys(names, "ok")
@@ -81,7 +81,7 @@ def test_all_agrees_where_nothing_happened(doctor: Callable[..., Result]) -> Non
         "INSERT INTO embeddings VALUES ('u', 'gone', x'00')",
     ],
 )
-def test_counts_that_do_not_agree_are_repaired(doctor: Callable[..., Result], data: Path, statement: str) -> None:
+def test_inconsistent_counts_are_repaired(doctor: Callable[..., Result], data: Path, statement: str) -> None:
     change(data, statement)
     before = doctor()
     assert (before.exit_code, checks_by_name(before)["Counts"]["state"]) == (1, "fail")
@@ -102,7 +102,7 @@ def missing(data: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [missing, orphan])
-def test_words_that_do_not_agree_are_built_anew(
+def test_inconsistent_lexical_index_is_rebuilt(
     doctor: Callable[..., Result], data: Path, start: Start, own_settings: Settings, spoil: Callable[[Path], None]
 ) -> None:
     spoil(data)
@@ -115,7 +115,7 @@ def test_words_that_do_not_agree_are_built_anew(
     assert checks_by_name(doctor())["Lexical index files"]["state"] == "ok"
 
 
-def test_vectors_that_are_gone_are_told(start: Start, own_settings: Settings, run: Run) -> None:
+def test_missing_vectors_are_reported(start: Start, own_settings: Settings, run: Run) -> None:
     data = own_settings.server.data
     with start(own_settings) as server:
         messages = [new_message("u", name, name, embedding=(1.0, 0.0, 0.0, 1.0)) for name in NAMES]
@@ -145,7 +145,7 @@ def test_damaged_messages_are_deleted_only_on_request(
         assert list_all(server, "u") == ["figs", "apples"]
 
 
-def test_a_lost_log_is_told_and_accepted(
+def test_lost_log_is_reported_and_accepted(
     doctor: Callable[..., Result], data: Path, start: Start, own_settings: Settings
 ) -> None:
     for path in data.glob("log.db*"):
@@ -168,7 +168,7 @@ def test_doctor_does_not_repair_data_of_a_running_server(
             assert (result.exit_code, "in use by another server" in result.output) == (1, True)
 
 
-def test_the_doctor_looks_at_the_log_of_a_running_server(
+def test_doctor_reports_the_damaged_log_of_a_running_server(
     run: Run, data: Path, start: Start, own_settings: Settings
 ) -> None:
     flip(data / "log.db", b"about pears")

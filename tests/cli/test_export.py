@@ -36,7 +36,7 @@ def imported(line: str) -> message_pb2.ChatMessage:
 
 @given(message=anything_said(), expires=st.none() | st.integers(1, 10**15))
 @settings(max_examples=100, deadline=None)
-def test_a_line_of_an_export_is_the_message_again(message: message_pb2.ChatMessage, expires: int | None) -> None:
+def test_export_line_round_trips_the_message(message: message_pb2.ChatMessage, expires: int | None) -> None:
     message.user_id = "u\u2028"
     if expires is not None:
         message.expire_ts.FromMicroseconds(message.ts.ToMicroseconds() + expires)
@@ -47,7 +47,7 @@ def test_a_line_of_an_export_is_the_message_again(message: message_pb2.ChatMessa
     assert imported(line) == message
 
 
-def test_a_server_is_copied_by_export_and_import(
+def test_export_and_import_copy_all_messages(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, tmp_path: Path, run: Run
 ) -> None:
     with start(own_settings) as old, Client(old.target) as client:
@@ -87,7 +87,7 @@ def test_export_returns_matching_messages_of_one_user(vector_server: Server, run
     assert [(record["user_id"], record["message_id"]) for record in records] == [(user, "m2"), (user, "m3")]
 
 
-def test_a_file_is_there_when_it_is_complete(script: Scripted, run: Run) -> None:
+def test_output_file_is_replaced_only_by_a_complete_export(script: Scripted, run: Run) -> None:
     batch = query_service_pb2.ExportMessagesResponse(messages=[MESSAGE], next_cursor="c")
     script.will("ExportMessages", batch, grpc.StatusCode.INTERNAL)
     arguments = ("export", "--user", "ann", "--out", "ann.jsonl", "--target", script.target)
@@ -101,7 +101,7 @@ def test_a_file_is_there_when_it_is_complete(script: Scripted, run: Run) -> None
     assert [path.name for path in Path().iterdir()] == ["ann.jsonl"]
 
 
-def test_a_message_that_expires_says_so(script: Scripted, run: Run) -> None:
+def test_export_includes_the_expiry_time(script: Scripted, run: Run) -> None:
     expiring = message_pb2.ChatMessage()
     expiring.CopyFrom(MESSAGE)
     expiring.expire_ts.CopyFrom(to_timestamp("expire_ts", "2030-01-01T00:00:00Z"))

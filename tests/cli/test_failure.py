@@ -21,7 +21,7 @@ from nomemory.v1 import query_service_pb2
 NOMEMORY = [sys.executable, "-c", "from nomemory.cli.main import main; main()"]
 
 
-def test_a_server_that_is_not_there_is_one_line_that_says_how_to_start_one(run: Run) -> None:
+def test_unreachable_server_error_explains_how_to_start_one(run: Run) -> None:
     result = run("list", "--user", "ann", "--target", "127.0.0.1:9")
     assert result.exit_code == 1
     assert result.stderr == (
@@ -55,7 +55,7 @@ def test_a_server_that_is_not_there_is_one_line_that_says_how_to_start_one(run: 
         (grpc.StatusCode.PERMISSION_DENIED, "The call to TARGET failed: PERMISSION_DENIED: nobody is in\n"),
     ],
 )
-def test_a_refusal_is_told_with_every_violation(run: Run, script: Scripted, answer: Answer, expected: str) -> None:
+def test_error_lists_every_violation(run: Run, script: Scripted, answer: Answer, expected: str) -> None:
     script.will("ListMessages", answer)
     result = run("list", "--user", "ann", "--target", script.target)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -78,13 +78,13 @@ def test_a_refusal_is_told_with_every_violation(run: Run, script: Scripted, answ
         ["serve", "--log-level", "loud"],
     ],
 )
-def test_wrong_usage_is_exit_code_2(run: Run, arguments: list[str]) -> None:
+def test_usage_error_exits_with_2(run: Run, arguments: list[str]) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert "Traceback" not in result.stderr
 
 
-def test_a_bad_setting_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_setting_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_MAX_PAGE_SIZE", "none")
     result = run("doctor")
     assert result.exit_code == 2
@@ -116,7 +116,7 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_is_quiet(tmp_path: Path) -> None:
+def test_interrupt_prints_no_traceback(tmp_path: Path) -> None:
     fifo = tmp_path / "never.jsonl"
     os.mkfifo(fifo)
     with subprocess.Popen([*NOMEMORY, "import", str(fifo)], stderr=subprocess.PIPE, cwd=tmp_path) as process:

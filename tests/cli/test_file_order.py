@@ -99,7 +99,7 @@ def import_(run: Run, vector_server: Server, user: str) -> Callable[[object], di
 
 
 @pytest.mark.parametrize("form", TIME_FORMATS)
-def test_every_read_gives_the_order_of_the_file(
+def test_every_read_returns_messages_in_file_order(
     form: str, import_: Callable[[object], dict[str, int]], vector_server: Server, user: str
 ) -> None:
     assert import_(TIME_FORMATS[form](CONTENTS)) == {"created": COUNT}
@@ -112,7 +112,7 @@ def test_every_read_gives_the_order_of_the_file(
 
 
 @pytest.mark.parametrize("form", TIME_FORMATS)
-def test_a_file_that_has_grown_adds_what_is_new(
+def test_importing_a_grown_file_adds_only_new_messages(
     form: str, import_: Callable[[object], dict[str, int]], vector_server: Server, user: str
 ) -> None:
     assert import_(TIME_FORMATS[form](CONTENTS[:25])) == {"created": 25}
@@ -122,7 +122,7 @@ def test_a_file_that_has_grown_adds_what_is_new(
         assert [message.content for message in client.iter_messages(user)] == CONTENTS[::-1]
 
 
-def test_the_ids_of_json_lines_stay(
+def test_explicit_message_ids_are_kept(
     import_: Callable[[object], dict[str, int]], vector_server: Server, user: str
 ) -> None:
     named = [line | {"message_id": hash_like(n)} for n, line in enumerate(json_lines(CONTENTS))]
@@ -132,7 +132,7 @@ def test_the_ids_of_json_lines_stay(
     assert ids_by_content == {text: hash_like(n) for n, text in enumerate(CONTENTS)}
 
 
-def test_lines_that_are_the_same_in_everything_are_one_message(import_: Callable[[object], dict[str, int]]) -> None:
+def test_identical_lines_are_stored_as_one_message(import_: Callable[[object], dict[str, int]]) -> None:
     lines = json_lines(CONTENTS[:10])
     assert import_(lines + lines[::-1]) == {"created": 10, "unchanged": 10}
 
@@ -153,7 +153,7 @@ def placed(items: Sequence[AcceptedMessage]) -> list[AcceptedMessage]:
 
 
 @given(ITEMS)
-def test_ids_of_one_user_and_time_grow_and_stay_apart(items: list[AcceptedMessage]) -> None:
+def test_ids_of_one_user_and_time_are_unique_and_increasing(items: list[AcceptedMessage]) -> None:
     given_ids: dict[tuple[str, int], dict[str, str]] = {}
     for before, after in zip(items, placed(items), strict=True):
         assert len(after.message.message_id) <= 128
@@ -171,7 +171,7 @@ def test_later_messages_do_not_change_earlier_ids(items: list[AcceptedMessage], 
 
 
 @given(ITEMS)
-def test_ids_that_are_in_order_or_have_to_stay_are_not_changed(items: list[AcceptedMessage]) -> None:
+def test_ordered_or_explicit_ids_are_unchanged(items: list[AcceptedMessage]) -> None:
     kept = [replace(item, keeps_id=True) for item in items]
     assert placed(kept) == kept
     alone = [accepted(f"i{n:03}", 0, "ann") for n in range(30)]

@@ -78,7 +78,7 @@ def counts(result: Result) -> dict[str, int]:
     return {key: summary[key] for key in ("created", "unchanged", "replaced", "rejected", "skipped") if summary[key]}
 
 
-def test_importing_again_stores_nothing_twice(import_: Import, server: Server, user: str) -> None:
+def test_repeated_import_stores_no_duplicates(import_: Import, server: Server, user: str) -> None:
     Path("chat.jsonl").write_text("".join(line(number, user) for number in range(30)), encoding="utf-8")
     assert counts(import_("chat.jsonl", "--json")) == {"created": 30}
     assert counts(import_("chat.jsonl", "--json")) == {"unchanged": 30}
@@ -136,7 +136,7 @@ def test_tool_messages_are_imported_with_the_tool_role(name: str, import_: Impor
         assert "original_role" not in tool_message.metadata
 
 
-def test_bad_lines_are_in_the_file_of_rejects_and_the_good_ones_are_stored(
+def test_invalid_lines_are_written_to_the_rejects_file_and_valid_ones_stored(
     import_: Import, server: Server, user: str
 ) -> None:
     result = import_(copied("broken.jsonl"), "--user", user, "--json")
@@ -151,7 +151,7 @@ def test_bad_lines_are_in_the_file_of_rejects_and_the_good_ones_are_stored(
 
 
 @pytest.mark.parametrize("ts", ["1" + "0" * 400, "1e400", "-1e99"])
-def test_a_number_that_is_no_time_is_a_reject(ts: str, import_: Import, user: str) -> None:
+def test_invalid_numeric_timestamp_is_rejected(ts: str, import_: Import, user: str) -> None:
     Path("odd.json").write_text(f"[{line(1, user)}]".replace('"2024-05-01T08:00:01Z"', ts), encoding="utf-8")
     assert import_("odd.json", "--dry-run").exit_code == 1
     assert rejects("odd.json.rejects.jsonl")[0]["reasons"] == ["ts: must be a time from the year 1 to the year 9999"]
@@ -159,16 +159,14 @@ def test_a_number_that_is_no_time_is_a_reject(ts: str, import_: Import, user: st
 
 @pytest.mark.parametrize("levels", range(900, 1_100, 10))
 @pytest.mark.parametrize("name", ["deep.jsonl", "deep.json"])
-def test_however_deep_a_value_is_nested_it_is_stored_or_a_reject(
-    name: str, levels: int, import_: Import, user: str
-) -> None:
+def test_deeply_nested_value_is_stored_or_rejected(name: str, levels: int, import_: Import, user: str) -> None:
     deep = line(1, user).replace("}", f', "metadata": {{"a": {"[" * levels}{"]" * levels}}}}}')
     Path(name).write_text(deep if name.endswith("l") else f"[\n{deep}\n]", encoding="utf-8")
     summary = json.loads(import_(name, "--dry-run", "--json").stdout)
     assert summary["sent"] + summary["rejected"] == 1
 
 
-def test_rejected_messages_keep_their_line_numbers_over_several_streams(
+def test_rejections_have_correct_line_numbers_across_several_streams(
     import_: Import, server: Server, user: str
 ) -> None:
     lines = [line(number, user) for number in range(2_500)]
@@ -188,7 +186,7 @@ def test_rejected_messages_keep_their_line_numbers_over_several_streams(
     assert len(stored(server, user)) == 2_496
 
 
-def test_a_changed_message_is_refused_unless_it_may_be_replaced(import_: Import, user: str) -> None:
+def test_changed_message_is_rejected_without_the_replace_option(import_: Import, user: str) -> None:
     Path("old.jsonl").write_text(line(1, user, "我住在北京"), encoding="utf-8")
     Path("new.jsonl").write_text(line(1, user, "我搬到了上海"), encoding="utf-8")
     import_("old.jsonl")
@@ -204,7 +202,7 @@ def test_duplicate_id_in_a_file_is_imported_once(import_: Import, server: Server
     assert stored(server, user) == ["m1"]
 
 
-def test_standard_input_is_read_like_a_file(import_: Import, server: Server, user: str) -> None:
+def test_standard_input_is_imported_like_a_file(import_: Import, server: Server, user: str) -> None:
     result = import_("-", stdin=line(1, user) + "broken\n")
     assert result.exit_code == 1
     assert stored(server, user) == ["m1"]
@@ -220,7 +218,7 @@ def test_list_output_can_be_imported(import_: Import, run: Run, server: Server, 
     assert stored(server, f"{user}-2") == stored(server, user)
 
 
-def test_the_terminal_says_how_many_were_rejected_why_and_where(import_: Import, user: str) -> None:
+def test_summary_shows_count_reason_and_location_of_rejections(import_: Import, user: str) -> None:
     message = {"user_id": user, "ts": "2024-05-01T08:30:00Z", "role": "user", "content": "hi"}
     bad: list[dict[str, str]] = [{**message, "ts": ""}, message, {**message, "ts": ""}, {**message, "content": " "}]
     text = "".join(json.dumps(item) + "\n" for item in bad) + "{no\n{nor this\n"
@@ -235,7 +233,7 @@ def test_the_terminal_says_how_many_were_rejected_why_and_where(import_: Import,
     ]
 
 
-def test_reasons_without_end_are_counted_together() -> None:
+def test_excess_rejection_reasons_are_grouped() -> None:
     upload = MessageUploader(lambda _: ingest_service_pb2.ImportMessagesResponse(), lambda *_: None)
     refused = [RejectedRecord(SourceLocation("line", number), "", (f"reason {number}",)) for number in range(1, 31)]
     assert list(upload.send_messages(refused))
@@ -250,7 +248,7 @@ def test_reasons_without_end_are_counted_together() -> None:
     )
 
 
-def test_a_dry_run_stores_nothing(import_: Import, server: Server, user: str) -> None:
+def test_dry_run_stores_nothing(import_: Import, server: Server, user: str) -> None:
     result = import_(copied("broken.jsonl"), "--user", user, "--dry-run", "--json")
     assert json.loads(result.stdout)["sent"] == 2
     assert len(rejects("broken.jsonl.rejects.jsonl")) == 6
@@ -264,14 +262,14 @@ def behind(pending: int) -> ingest_service_pb2.GetIndexStatusResponse:
     return ingest_service_pb2.GetIndexStatusResponse(log=log, lexical=lexical, vector=vector)
 
 
-def test_waiting_ends_when_everything_can_be_found(import_: Import, server: Server, user: str) -> None:
+def test_wait_ends_when_all_messages_are_searchable(import_: Import, server: Server, user: str) -> None:
     Path("chat.jsonl").write_text("".join(line(number, user) for number in range(300)), encoding="utf-8")
     assert import_("chat.jsonl", "--wait", "--timeout", "1m").exit_code == 0
     with Client(server.target) as client:
         assert len(client.lexical_search(user, "条", page_size=500).items) == 300
 
 
-def test_waiting_looks_until_the_slower_index_is_there(run: Run, script: Scripted) -> None:
+def test_wait_polls_until_the_slower_index_has_caught_up(run: Run, script: Scripted) -> None:
     script.will("ImportMessages", ingest_service_pb2.ImportMessagesResponse(created=1))
     script.will("GetIndexStatus", behind(4), behind(2), behind(0))
     assert run("import", "-", "--wait", "--target", script.target, stdin=line(1, "ann")).exit_code == 0
@@ -295,7 +293,7 @@ def test_long_waits_poll_rarely_and_report_progress(monkeypatch: pytest.MonkeyPa
     assert 3 < output.getvalue().count("Indexing: 4 pending\n") < 7
 
 
-def test_waiting_ends_at_its_timeout(run: Run, script: Scripted) -> None:
+def test_wait_ends_at_its_timeout(run: Run, script: Scripted) -> None:
     script.will("ImportMessages", ingest_service_pb2.ImportMessagesResponse(created=1))
     script.will("GetIndexStatus", behind(4))
     result = run("import", "-", "--wait", "--timeout", "0s", "--target", script.target, stdin=line(1, "ann"))
@@ -303,7 +301,7 @@ def test_waiting_ends_at_its_timeout(run: Run, script: Scripted) -> None:
     assert "Indexing did not finish before the timeout" in result.stderr
 
 
-def test_waiting_goes_on_while_an_index_has_not_heard_of_all_messages_yet(run: Run, script: Scripted) -> None:
+def test_wait_continues_while_an_index_has_not_read_all_changes(run: Run, script: Scripted) -> None:
     lagging = behind(4)
     lagging.vector.pending = 0
     script.will("ImportMessages", ingest_service_pb2.ImportMessagesResponse(created=1))
@@ -327,7 +325,7 @@ def test_interrupted_import_reports_how_to_resume(run: Run, script: Scripted) ->
     )
 
 
-def test_rejects_never_take_the_place_of_a_source(import_: Import, user: str) -> None:
+def test_rejects_file_never_overwrites_an_input_file(import_: Import, user: str) -> None:
     text = line(1, user)
     for name in ("chat.jsonl", "chat.jsonl.rejects.jsonl"):
         Path(name).write_text(text, encoding="utf-8")

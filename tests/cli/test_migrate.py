@@ -107,7 +107,9 @@ def migrate(run: Run, data: Path, url: str) -> None:
     assert (migrated.exit_code, "migrated and verified" in migrated.output) == (0, True), migrated.output
 
 
-def test_migrated_log_is_the_same_log(run: Run, start: Start, settings: Settings, postgres_url: str) -> None:
+def test_migration_keeps_all_messages_and_the_log_identity(
+    run: Run, start: Start, settings: Settings, postgres_url: str
+) -> None:
     data, migrated = settings.server.data, settings.copy_with_changes(database_url=postgres_url)
     with start(settings) as server:
         token = fill(server)
@@ -139,7 +141,7 @@ def test_migrated_log_is_the_same_log(run: Run, start: Start, settings: Settings
         assert texts_embedded(server) == 1
 
 
-def test_removals_wait_for_the_indexes_of_the_directory(
+def test_migration_keeps_removals_until_the_local_indexes_apply_them(
     run: Run, start: Start, settings: Settings, postgres: PrivatePostgres
 ) -> None:
     url = fresh_schema(postgres)
@@ -232,7 +234,7 @@ def test_copy_that_differs_is_discarded(
     migrate(run, data, url)
 
 
-def test_tables_have_the_indexes_that_a_server_makes(
+def test_migrated_tables_have_the_same_indexes_as_new_ones(
     run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, tmp_path: Path
 ) -> None:
     made, migrated = fresh_schema(postgres), fresh_schema(postgres)
@@ -250,7 +252,7 @@ def indexes(postgres: PrivatePostgres, url: str) -> str:
     return execute_statement(postgres, statement).replace(schema, "schema")
 
 
-def test_url_may_come_from_the_environment_and_its_password_is_not_shown(
+def test_url_is_read_from_the_environment_and_its_password_hidden(
     run: Run, start: Start, own_settings: Settings, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = str(own_settings.server.data)

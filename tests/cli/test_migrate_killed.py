@@ -39,7 +39,7 @@ def kill_when(data: str, url: str, is_reached: Callable[[], bool]) -> bool:
     return process.wait(30) == -signal.SIGKILL
 
 
-def test_migration_killed_at_any_moment_is_run_again(
+def test_migration_killed_at_any_moment_can_be_rerun(
     run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres
 ) -> None:
     data, url = own_settings.server.data, fresh_schema(postgres)

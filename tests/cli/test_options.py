@@ -25,7 +25,7 @@ from nomemory.cli.options import Paging, parse_duration, parse_time
         ("2024-05-01T08:30+08:00", datetime(2024, 5, 1, 0, 30, tzinfo=UTC)),
     ],
 )
-def test_a_moment_is_a_date_or_a_time(text: str, expected: datetime) -> None:
+def test_date_or_time_is_accepted_as_a_timestamp(text: str, expected: datetime) -> None:
     assert parse_time(text) == expected
 
 
@@ -39,19 +39,19 @@ def test_a_moment_is_a_date_or_a_time(text: str, expected: datetime) -> None:
         ("0s", timedelta(0)),
     ],
 )
-def test_a_moment_may_be_an_age(text: str, ago: timedelta) -> None:
+def test_duration_is_accepted_as_a_relative_timestamp(text: str, ago: timedelta) -> None:
     before = datetime.now(UTC)
     assert before <= parse_time(text) + ago <= datetime.now(UTC)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "7", "7y", "-7d", "2024-13-01", "999999w", "昨天", "1.5h"])
-def test_other_texts_are_refused_as_a_moment(text: str) -> None:
+def test_invalid_timestamps_are_rejected(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a time"):
         parse_time(text)
 
 
 @given(st.text())
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_arbitrary_text_is_parsed_or_rejected(text: str) -> None:
     with contextlib.suppress(click.BadParameter):
         assert parse_time(text).tzinfo is not None
 
@@ -59,7 +59,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"), [("1s", timedelta(seconds=1)), ("5m", timedelta(minutes=5)), ("2h", timedelta(hours=2))]
 )
-def test_a_span_is_a_number_and_a_unit(text: str, expected: timedelta) -> None:
+def test_duration_is_a_number_and_a_unit(text: str, expected: timedelta) -> None:
     assert parse_duration(text) == expected
 
 
@@ -92,7 +92,7 @@ class Listing:
 
 
 @given(length=st.integers(0, 60), limit=st.integers(0, 70), page_limit=st.integers(1, 20))
-def test_the_limit_is_met_exactly_and_the_cursor_goes_on_from_there(length: int, limit: int, page_limit: int) -> None:
+def test_paging_returns_exactly_the_limit_and_a_cursor_for_the_rest(length: int, limit: int, page_limit: int) -> None:
     listing = Listing(length)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(options, "PAGE_MAX", page_limit)
@@ -103,6 +103,6 @@ def test_the_limit_is_met_exactly_and_the_cursor_goes_on_from_there(length: int,
     assert max(listing.sizes) <= page_limit
 
 
-def test_a_cursor_decides_where_paging_begins() -> None:
+def test_paging_starts_at_the_cursor() -> None:
     (page,) = Paging(5, "7").fetch_pages(Listing(10).page)
     assert page.items == [7, 8, 9]

@@ -58,7 +58,7 @@ def settings(own_settings: Settings, postgres_url: str) -> Settings:
     return own_settings.copy_with_changes(database_url=postgres_url)
 
 
-def test_a_register_is_applied_to_a_restored_database(
+def test_register_is_applied_to_a_restored_database(
     run: Run, start: Start, settings: Settings, schema: DumpedSchema
 ) -> None:
     data = str(settings.server.data)
@@ -85,7 +85,7 @@ def test_a_register_is_applied_to_a_restored_database(
     assert "anna" not in Path("again.jsonl").read_text()
 
 
-def test_a_register_of_an_epoch_that_was_given_up_is_applied(
+def test_register_of_an_abandoned_epoch_is_applied(
     run: Run, start: Start, settings: Settings, schema: DumpedSchema
 ) -> None:
     """The first backup is restored twice; the erasure happened after the first restore."""
@@ -126,7 +126,7 @@ def test_a_migrated_log_keeps_its_register(
     assert "deleted 0 messages" in run("erasures", "apply", "sqlite.jsonl").output
 
 
-def test_a_database_that_is_away_is_named_without_its_password(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_database_is_named_without_its_password(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_DATABASE_URL", "postgresql://nomemory:a-secret@127.0.0.1:1/none")
     Path("erasures.jsonl").touch()
     for command in ("export", "apply"):

@@ -26,7 +26,7 @@ def test_file_command_rejects_a_postgresql_log(arguments: tuple[str, ...], tmp_p
     assert "secret" not in done.output
 
 
-def test_the_doctor_looks_at_the_database(postgres_url: str, tmp_path: Path) -> None:
+def test_doctor_checks_the_database(postgres_url: str, tmp_path: Path) -> None:
     done = _run("doctor", "--data", str(tmp_path), url=postgres_url)
     assert "in PostgreSQL, up to change 0" in done.output
     away = _run("doctor", "--data", str(tmp_path), url="postgresql://nomemory:secret@127.0.0.1:1/none")
@@ -35,7 +35,7 @@ def test_the_doctor_looks_at_the_database(postgres_url: str, tmp_path: Path) -> 
     assert "secret" not in away.output
 
 
-def test_a_loss_is_accepted_with_a_new_epoch(postgres_url: str, tmp_path: Path) -> None:
+def test_accepting_a_loss_begins_a_new_epoch(postgres_url: str, tmp_path: Path) -> None:
     done = _run("doctor", "--accept-loss", "--data", str(tmp_path), url=postgres_url)
     assert "Loss accepted" in done.output
     assert (tmp_path / "log.json").exists()

@@ -18,7 +18,7 @@ from nomemory.server.runtime.settings import Settings
 from running_server import Server
 
 
-def test_the_start_line_names_the_database_without_its_password(postgres_url: str, tmp_path: Path) -> None:
+def test_startup_line_names_the_database_without_its_password(postgres_url: str, tmp_path: Path) -> None:
     url = postgres_url.replace("nomemory@", "nomemory:a-secret@")
     with subprocess.Popen(
         command(), env=environment(tmp_path / "data", NOMEMORY_DATABASE_URL=url), stdout=subprocess.PIPE, text=True

@@ -19,7 +19,7 @@ def drives(text: str, allowed: str = "") -> bool:
 
 
 @given(st.text())
-def test_a_text_keeps_its_length_and_loses_its_controls(text: str) -> None:
+def test_control_characters_are_replaced_at_equal_length(text: str) -> None:
     shown = replace_control_characters(text)
     assert len(shown) == len(text)
     assert not drives(shown, "\n\t")
@@ -34,7 +34,7 @@ def test_one_line_returns_one_line_of_the_same_length(text: str) -> None:
 
 
 @given(st.text())
-def test_json_keeps_its_value_and_loses_its_controls(text: str) -> None:
+def test_json_control_characters_are_escaped_without_changing_the_value(text: str) -> None:
     written = escape_json(json.dumps(text, ensure_ascii=False))
     assert json.loads(written) == text
     assert not drives(written)

@@ -83,7 +83,7 @@ def test_json_output_has_the_documented_structure(capsys: pytest.CaptureFixture[
     }
 
 
-def test_roles_are_spelled_as_an_import_takes_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_roles_are_valid_import_roles(capsys: pytest.CaptureFixture[str]) -> None:
     limited = pb.RecallResponse(limits=pb.RecallLimits(role=message_pb2.ROLE_ASSISTANT))
     limited.MergeFrom(ANSWER)
     JsonLines().show(limited)
@@ -92,7 +92,7 @@ def test_roles_are_spelled_as_an_import_takes_them(capsys: pytest.CaptureFixture
     assert "ROLE_" not in written
 
 
-def test_an_answer_without_statements_shows_the_nearest_messages(capsys: pytest.CaptureFixture[str]) -> None:
+def test_answer_without_statements_shows_the_nearest_messages(capsys: pytest.CaptureFixture[str]) -> None:
     nothing = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT)
     TextOutput(create_stdout_console(), create_stderr_console()).show(nothing)
     assert capsys.readouterr().out == "– No answer found.\n"
@@ -125,7 +125,7 @@ def test_recall_as_prompt_prints_the_prompt_block(run: Run, script: Scripted, go
     assert "\x1b" not in result.stdout
 
 
-def test_a_prompt_is_bounded_and_no_json(run: Run, script: Scripted) -> None:
+def test_prompt_output_rejects_too_few_tokens_and_json(run: Run, script: Scripted) -> None:
     script.will("StreamRecall", pb.StreamRecallResponse(result=PROMPTED))
     command_arguments = ("recall", "我能吃辣吗？", "--user", "lin", "--target", script.target, "--as", "prompt")
     assert run(*command_arguments, "--max-tokens", "399").exit_code == 2
@@ -134,7 +134,7 @@ def test_a_prompt_is_bounded_and_no_json(run: Run, script: Scripted) -> None:
     assert "--as prompt and --json cannot be combined" in both.stderr
 
 
-def test_statements_say_what_took_their_place_and_whose_words_they_are(golden: Golden) -> None:
+def test_statements_show_superseding_message_and_attribution(golden: Golden) -> None:
     shown, error_output = io.StringIO(), io.StringIO()
     reply = pb.RecallResponse(
         verdict=pb.VERDICT_POSSIBLE,
@@ -158,7 +158,7 @@ def test_statements_say_what_took_their_place_and_whose_words_they_are(golden: G
     assert "\x1b" not in shown.getvalue()
 
 
-def test_a_contradiction_that_is_a_guess_is_shown_as_one() -> None:
+def test_possible_contradiction_is_marked_as_a_guess() -> None:
     shown = io.StringIO()
     reply = pb.RecallResponse()
     reply.CopyFrom(ANSWER)
@@ -168,7 +168,7 @@ def test_a_contradiction_that_is_a_guess_is_shown_as_one() -> None:
     assert "These may contradict each other" in shown.getvalue()
 
 
-def test_a_question_is_answered_with_its_quote(run: Run, server: Server, user: str) -> None:
+def test_recall_answers_with_a_quote(run: Run, server: Server, user: str) -> None:
     with Client(server.target) as client:
         written = client.write(
             [
@@ -195,7 +195,7 @@ def test_a_question_is_answered_with_its_quote(run: Run, server: Server, user: s
     assert "no-such" in unknown.stderr
 
 
-def test_a_context_shows_related_messages(run: Run, server: Server, user: str) -> None:
+def test_context_output_shows_related_messages(run: Run, server: Server, user: str) -> None:
     with Client(server.target) as client:
         message_fields = {"user_id": user, "role": "user", "ts": datetime(2026, 3, 1, tzinfo=UTC)}
         messages = [
@@ -214,7 +214,7 @@ def test_a_context_shows_related_messages(run: Run, server: Server, user: str) -
     assert run(*command_arguments, "--max-tokens", "99").exit_code == 2
 
 
-def test_a_conversation_confines_the_answer(run: Run, server: Server, user: str) -> None:
+def test_conversation_option_restricts_the_answer(run: Run, server: Server, user: str) -> None:
     with Client(server.target) as client:
         messages = [
             chat_message(

@@ -62,7 +62,7 @@ def said_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
     return output.decode().splitlines()
 
 
-def test_on_a_terminal_it_speaks_to_people(tmp_path: Path) -> None:
+def test_startup_lines_on_a_terminal_are_human_readable(tmp_path: Path) -> None:
     serves, http, inspector, data = said_on_a_terminal(tmp_path, "--http", "127.0.0.1:0", "--inspect")
     assert serves.startswith("NoMemory is serving at 127.0.0.1:")
     assert serves.endswith("Stop it with Ctrl-C.")
@@ -84,17 +84,17 @@ def test_log_lines_on_a_terminal_are_human_readable(tmp_path: Path) -> None:
         ("nowhere", "invalid listen address 'nowhere': expected HOST:PORT"),
     ],
 )
-def test_an_address_that_it_must_not_use_is_refused_in_a_line(tmp_path: Path, address: str, reason: str) -> None:
+def test_disallowed_address_is_a_one_line_error(tmp_path: Path, address: str, reason: str) -> None:
     assert refusal("--data", str(tmp_path), "--listen", address).startswith(f"Error: {reason}")
 
 
-def test_a_directory_that_is_in_use_is_refused_in_a_line(server: Server) -> None:
+def test_directory_in_use_is_a_one_line_error(server: Server) -> None:
     error_output = refusal("--data", str(server.settings.server.data), "--listen", "127.0.0.1:0")
     cause = f"the data directory {server.settings.server.data} is in use by another server"
     assert error_output == f"Error: {cause}: stop that server or use another directory\n"
 
 
-def test_a_port_that_is_taken_is_refused_in_a_line(server: Server, tmp_path: Path) -> None:
+def test_port_in_use_is_a_one_line_error(server: Server, tmp_path: Path) -> None:
     error_output = refusal("--data", str(tmp_path), "--listen", server.target)
     assert error_output.splitlines()[-1].startswith(f"Error: cannot listen on {server.target}: check that")
 
@@ -106,9 +106,7 @@ def test_a_port_that_is_taken_is_refused_in_a_line(server: Server, tmp_path: Pat
         ("server.key", b"", "does not contain a key of 32 bytes. Restore it from a backup. If you delete it"),
     ],
 )
-def test_a_damaged_file_is_refused_in_a_line_that_says_what_to_do(
-    tmp_path: Path, file: str, content: bytes, reason: str
-) -> None:
+def test_damaged_file_is_a_one_line_error_with_advice(tmp_path: Path, file: str, content: bytes, reason: str) -> None:
     (tmp_path / file).write_bytes(content)
     error_output = refusal("--data", str(tmp_path), "--listen", "127.0.0.1:0")
     assert error_output.startswith("Error: ")
@@ -116,7 +114,7 @@ def test_a_damaged_file_is_refused_in_a_line_that_says_what_to_do(
     assert error_output.count("\n") == 1
 
 
-def test_a_log_that_was_cut_short_is_refused_in_a_line(own_settings: Settings, start: Start) -> None:
+def test_truncated_log_is_a_one_line_error(own_settings: Settings, start: Start) -> None:
     with start(own_settings) as server, Client(server.target) as client:
         moment = datetime(2024, 5, 1, tzinfo=UTC)
         client.write(

@@ -251,7 +251,7 @@ def test_terminal_output_is_colored(name: str, run: Run, script: Scripted, golde
 
 
 @pytest.mark.parametrize(("no_color", "escapes"), [("1", False), ("", True)])
-def test_no_color_means_no_escapes_at_all(no_color: str, escapes: bool, script: Scripted) -> None:  # noqa: FBT001 - a parameter of a table
+def test_no_color_disables_all_escape_sequences(no_color: str, escapes: bool, script: Scripted) -> None:  # noqa: FBT001 - a parameter of a table
     arguments, rpc, reply = COMMANDS["search"]
     script.will(rpc, reply)
     colour = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": no_color}
@@ -260,7 +260,7 @@ def test_no_color_means_no_escapes_at_all(no_color: str, escapes: bool, script: 
     assert (b"\x1b" in done.stdout) is escapes
 
 
-def test_every_line_of_a_ranking_says_how_likely_it_is_an_answer(run: Run, script: Scripted) -> None:
+def test_every_hybrid_result_line_has_the_sufficiency(run: Run, script: Scripted) -> None:
     arguments, rpc, reply = COMMANDS["hybrid"]
     script.will(rpc, reply)
     lines = run(*arguments, "--target", script.target, "--json").stdout.splitlines()
@@ -271,7 +271,7 @@ def test_every_line_of_a_ranking_says_how_likely_it_is_an_answer(run: Run, scrip
 
 
 @pytest.mark.parametrize(("text", "verb"), [("I never eat spicy food", "quotes"), ("Eats nothing spicy", "cites")])
-def test_the_heading_says_whether_lines_quote_or_cite(text: str, verb: str, run: Run, script: Scripted) -> None:
+def test_view_heading_distinguishes_quotes_from_citations(text: str, verb: str, run: Run, script: Scripted) -> None:
     citation = recall_service_pb2.Citation(message_id="m1", quote="I never eat spicy food")
     view = recall_service_pb2.MemoryView(preferences=[recall_service_pb2.Statement(text=text, citations=[citation])])
     reply = recall_service_pb2.RecallResponse(verdict=recall_service_pb2.VERDICT_SUPPORTED, memory_view=view)
@@ -284,7 +284,7 @@ UNUSUAL = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
 @pytest.mark.parametrize("locale", [UNUSUAL, {"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C"}, {"LANG": "C"}])
-def test_any_locale_will_do(locale: dict[str, str], script: Scripted) -> None:
+def test_output_is_utf8_in_any_locale(locale: dict[str, str], script: Scripted) -> None:
     script.will("ListMessages", query_service_pb2.ListMessagesResponse(items=CHAT))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))}
     command = [*NOMEMORY, "list", "--user", "ann", "--target", script.target]
@@ -302,7 +302,7 @@ def test_undecodable_argument_is_a_one_line_error(script: Scripted) -> None:
     assert done.stderr.splitlines()[-1] == b"Error: An argument cannot be decoded in this locale. Set LC_ALL=C.UTF-8."
 
 
-def test_full_shows_long_messages_whole(run: Run, script: Scripted) -> None:
+def test_full_option_shows_long_messages_untruncated(run: Run, script: Scripted) -> None:
     script.will("ListMessages", query_service_pb2.ListMessagesResponse(items=CHAT[2:3]))
     whole = run("list", "--user", "ann", "--full", "--target", script.target)
     cut = run("list", "--user", "ann", "--target", script.target)
@@ -317,7 +317,7 @@ def test_message_content_cannot_send_terminal_escape_sequences(run: Run, script:
     assert not set(shown) & {"\x1b", "\x9b", "\u202e", "\r"}
 
 
-def test_json_says_exactly_what_was_said(run: Run, script: Scripted) -> None:
+def test_json_output_has_the_exact_content(run: Run, script: Scripted) -> None:
     script.will("ListMessages", query_service_pb2.ListMessagesResponse(items=CHAT))
     shown = run("list", "--user", "ann", "--target", script.target, "--json").stdout
     assert [json.loads(line)["content"] for line in shown.splitlines()] == [message.content for message in CHAT]

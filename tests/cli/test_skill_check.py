@@ -28,7 +28,7 @@ BAD = """# Tea
 
 
 @pytest.mark.parametrize("form", ["txt", "jsonl"])
-def test_the_output_is_as_in_the_golden_file(form: str, run: Run, golden: Golden) -> None:
+def test_skill_check_output_matches_the_golden_file(form: str, run: Run, golden: Golden) -> None:
     library = Path("skills")
     written(library)
     written(
@@ -40,18 +40,18 @@ def test_the_output_is_as_in_the_golden_file(form: str, run: Run, golden: Golden
 
 
 @pytest.mark.parametrize(("body", "code"), [("Search.", 0), ("`neighbors(message_id)`", 0), ("`grep(x)`", 1)])
-def test_its_exit_code_is_for_ci(body: str, code: int, run: Run) -> None:
+def test_exit_code_reflects_the_findings(body: str, code: int, run: Run) -> None:
     written(Path(), SKILL_md=head("name: tea\ndescription: d", body))
     assert run("skill", "check", "tea").exit_code == code
     assert run("skill", "check", "tea/SKILL.md", "tea", "--json").exit_code == code
 
 
 @pytest.mark.parametrize("arguments", [[], ["nowhere"], ["--no-such-option"]])
-def test_wrong_usage_is_2(arguments: list[str], run: Run) -> None:
+def test_usage_error_exits_with_2(arguments: list[str], run: Run) -> None:
     assert run("skill", "check", *arguments).exit_code == 2
 
 
-def test_each_skill_is_checked_once_and_is_one_line_of_json(run: Run) -> None:
+def test_each_skill_is_checked_once_and_printed_as_one_json_line(run: Run) -> None:
     written(Path("skills"))
     written(Path("skills"), "coffee", SKILL_md=head("name: coffee\ndescription: d"))
     result = run("skill", "check", "skills", "skills/tea", "skills/tea/SKILL.md", "--json")

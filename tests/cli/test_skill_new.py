@@ -39,13 +39,13 @@ def test_skill_new_writes_a_chinese_skill_and_prints_next_steps(run: Run, golden
     golden("skill-new.zh.md", Path("skills/recall-crm/SKILL.md").read_text(encoding="utf-8"))
 
 
-def test_an_english_scenario_yields_an_english_skill(run: Run, golden: Golden) -> None:
+def test_english_scenario_yields_an_english_skill(run: Run, golden: Golden) -> None:
     assert run("skill", "new", "--scenario", "A companion app").exit_code == 0
     golden("skill-new.en.md", Path("recall-companion/SKILL.md").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(("arguments", "first"), [([], "## 角色 · Role"), (["--language", "en"], "## Role · 角色")])
-def test_the_language_is_the_sentences_unless_one_is_chosen(
+def test_skill_language_defaults_to_that_of_the_sentence(
     arguments: list[str], first: str, make: Callable[..., None]
 ) -> None:
     make(*arguments)
@@ -55,7 +55,7 @@ def test_the_language_is_the_sentences_unless_one_is_chosen(
 @pytest.mark.parametrize("arguments", [
     [], ["--scenario", ""], ["--scenario", " \n…"], ["--scenario", "tea", "--language", "fr"],
 ])  # fmt: skip
-def test_wrong_usage_is_2_and_writes_nothing(arguments: list[str], run: Run) -> None:
+def test_usage_error_exits_with_2_and_writes_nothing(arguments: list[str], run: Run) -> None:
     assert run("skill", "new", *arguments).exit_code == 2
     assert list(Path().iterdir()) == []
 
@@ -97,7 +97,7 @@ def test_a_valid_model_draft_is_written(script: ChatScript, make: Callable[..., 
     assert Path("made", "references", "lexicon.md").read_text(encoding="utf-8") == "- 乌龙: 青茶, oolong\n"
 
 
-def test_a_model_sees_the_sentence(script: ChatScript, make: Callable[..., None]) -> None:
+def test_model_prompt_contains_the_sentence(script: ChatScript, make: Callable[..., None]) -> None:
     script.answers = [answers(MODEL_DRAFT)]
     make()
     (prompt,) = script.prompts

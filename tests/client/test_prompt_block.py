@@ -46,7 +46,7 @@ def shown(block: str) -> list[list[object]]:
     return [json.loads(line) for line in fence.group(2).split("\n")] if fence else []
 
 
-def test_messages_stand_dated_oldest_first_with_who_spoke_and_the_weekday() -> None:
+def test_messages_are_oldest_first_with_date_weekday_and_sender() -> None:
     block = PromptBlock([message("m2", "I can eat mild food now.", 2, "ann"), message("m1", "I never eat spicy food.")])
     assert shown(block.render()) == [
         ["m1", "Sat 2026-03-07 09:30", "user", "I never eat spicy food."],
@@ -54,7 +54,7 @@ def test_messages_stand_dated_oldest_first_with_who_spoke_and_the_weekday() -> N
     ]
 
 
-def test_dates_are_in_the_zone_of_who_asks() -> None:
+def test_dates_are_in_the_time_zone_of_the_caller() -> None:
     late = RecalledMessage("m1", datetime(2026, 3, 7, 23, 30, tzinfo=UTC), "user", "明天去体检")
     block = PromptBlock([late], zone=ZoneInfo("Asia/Shanghai")).render()
     assert shown(block)[0][1] == "Sun 2026-03-08 07:30"
@@ -84,7 +84,7 @@ def test_retracted_message_names_only_its_retraction() -> None:
     assert "superseded_by: " not in block
 
 
-def test_forty_chat_messages_fit_whole() -> None:
+def test_forty_chat_messages_fit_untruncated() -> None:
     messages = [message(f"m{number}", f"On day {number} I walked around the lake.", number) for number in range(40)]
     block = PromptBlock(messages).render()
     assert len(shown(block)) == 40
@@ -140,7 +140,7 @@ def test_long_message_is_cut_to_passages_with_words_of_the_question(question: st
     assert passage in str(of_it[3])
 
 
-def test_without_a_hint_the_beginning_is_shown() -> None:
+def test_message_without_relevant_passages_is_truncated_at_the_end() -> None:
     content = "辣" * 5_000
     (only,) = shown(PromptBlock([message("m1", content)]).render(1_000))
     assert only[4] == {"truncated": True}
@@ -148,7 +148,7 @@ def test_without_a_hint_the_beginning_is_shown() -> None:
     assert len(str(only[3])) > 500
 
 
-def test_the_block_leaves_the_judgement_of_sufficiency_to_the_model() -> None:
+def test_block_does_not_state_the_sufficiency() -> None:
     block = PromptBlock([message("m1", "a")]).render()
     assert "Judge for yourself whether the messages answer" in block
     assert "robably" not in block
@@ -161,7 +161,7 @@ def test_a_lagging_index_is_mentioned_in_the_block() -> None:
     assert lag_note not in PromptBlock([message("m1", "a")]).render()
 
 
-def test_too_few_tokens_are_refused_and_no_message_is_said_to_be_none() -> None:
+def test_too_low_token_limit_is_rejected_and_an_empty_block_states_it() -> None:
     with pytest.raises(ValueError, match="at least 400"):
         PromptBlock([]).render(MIN_TOKENS - 1)
     assert PromptBlock([]).render() == "No messages are shown."
@@ -216,7 +216,7 @@ def result() -> RecallResult:
     )
 
 
-def test_the_page_shows_what_is_written() -> None:
+def test_documented_block_equals_the_rendered_one() -> None:
     contents = [
         RecalledMessage("m2", datetime(2026, 5, 2, 18, 4, tzinfo=UTC), "user", "I can eat mildly spicy food now."),
         message("m1", "I never eat spicy food."),
@@ -224,7 +224,7 @@ def test_the_page_shows_what_is_written() -> None:
     assert f"```\n{PromptBlock(contents, Annotations({'m1': 'm2'})).render()}\n```" in PAGE.read_text("utf-8")
 
 
-def test_a_host_and_a_client_get_the_same_block() -> None:
+def test_host_and_client_render_the_same_block() -> None:
     reply = encode_recall_reply(result(), evidence_chars=4_000, include_trace=False)
     assert as_prompt(reply) == result().as_prompt()
     assert as_prompt(reply, max_tokens=500) == result().as_prompt(max_tokens=500)
@@ -237,19 +237,19 @@ def test_a_host_and_a_client_get_the_same_block() -> None:
     assert second[4] == {"contradicts": ["m1"]}
 
 
-def test_a_zone_that_this_machine_does_not_know_is_utc() -> None:
+def test_unknown_time_zone_falls_back_to_utc() -> None:
     reply = encode_recall_reply(result(), evidence_chars=4_000, include_trace=False)
     assert as_prompt(reply, time_zone="Nowhere/Land") == as_prompt(reply)
 
 
-def test_the_evidence_stands_in_the_order_of_time_beside_the_ranked_one() -> None:
+def test_evidence_can_be_sorted_by_time() -> None:
     reply = encode_recall_reply(result(), evidence_chars=4_000, include_trace=False)
     assert [item.message.message_id for item in reply.evidence] == ["m2", "m1"]
     assert [item.message.message_id for item in sort_evidence_by_time(reply)] == ["m1", "m2"]
     assert [item.message.message_id for item in result().sort_evidence_by_time()] == ["m1", "m2"]
 
 
-def test_a_server_that_cuts_evidence_says_so_in_the_block() -> None:
+def test_block_marks_evidence_truncated_by_the_server() -> None:
     cut = pb.EvidenceMessage(
         message=chat_message(user_id="", message_id="m", ts=FIRST, role="assistant", content="start"), truncated=True
     )

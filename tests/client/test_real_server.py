@@ -79,7 +79,7 @@ async def test_messages_added_with_asyncio_are_searchable_with_their_write_token
     assert [item.message_id for item in response.items] == [added.results[0].message_id]
 
 
-async def test_the_same_holds_for_asyncio(vector_server: Server, user: str) -> None:
+async def test_asyncio_client_imports_reads_and_searches(vector_server: Server, user: str) -> None:
     async with AsyncClient(vector_server.target) as client:
         imported = await client.import_messages(new_message(user, number) for number in range(1_500))
         assert imported.created == 1_500
@@ -104,7 +104,7 @@ def test_a_write_without_ids_is_stored_once_under_one_request_id(vector_server: 
         assert client.status(user).log.messages == 2
 
 
-def test_every_violation_reaches_the_caller(vector_server: Server) -> None:
+def test_error_has_every_violation(vector_server: Server) -> None:
     with Client(vector_server.target) as client, pytest.raises(NoMemoryError) as caught:
         client.list_messages("", page_size=-1)
     assert {violation.field for violation in caught.value.violations} == {"user_id", "page_size"}

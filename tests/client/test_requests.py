@@ -91,13 +91,13 @@ def test_messages_that_cannot_be_added_are_reported(message: dict[str, Any], why
         requests.add("ann", [message])
 
 
-def test_a_field_that_there_is_not_is_refused() -> None:
+def test_unknown_message_field_is_rejected() -> None:
     misspelt: Any = {"user_id": "ann", "ts": NOON, "role": "user", "content": "hi", "conversationId": "c"}
     with pytest.raises(TypeError, match="conversationId"):
         requests.write([misspelt])
 
 
-def test_a_naive_time_is_refused() -> None:
+def test_naive_datetime_is_rejected() -> None:
     naive = NOON.replace(tzinfo=None)
     with pytest.raises(ValueError, match="ts has no time zone"):
         chat_message(user_id="ann", ts=naive, role="user", content="hi")
@@ -111,7 +111,7 @@ def test_a_naive_time_is_refused() -> None:
     "text",
     ["2024-05-01T12:00:00Z", "2024-05-01T20:00:00+08:00", "2024-05-01t12:00:00.000000z", "2024-05-01 12:00:00.0Z"],
 )
-def test_a_time_may_be_a_text_in_rfc_3339(text: str) -> None:
+def test_rfc_3339_text_is_accepted_as_a_time(text: str) -> None:
     written = chat_message(user_id="ann", ts=text, role="user", content="hi")
     listed = requests.list_messages("ann", since=text, until=text)
     request = requests.recall("tea?", since=text, until=text, now=text)
@@ -123,7 +123,7 @@ def test_a_time_may_be_a_text_in_rfc_3339(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2024-13-01T00:00:00Z", "1714564800"])
-def test_a_text_that_is_no_time_is_refused_by_the_name_of_its_field(text: str) -> None:
+def test_invalid_time_text_error_names_the_field(text: str) -> None:
     with pytest.raises(ValueError, match="ts must be an RFC 3339 time"):
         chat_message(user_id="ann", ts=text, role="user", content="hi")
     with pytest.raises(ValueError, match="since must be an RFC 3339 time"):
@@ -132,7 +132,7 @@ def test_a_text_that_is_no_time_is_refused_by_the_name_of_its_field(text: str) -
         requests.recall("tea?", now=text)
 
 
-def test_a_text_without_a_time_zone_is_refused() -> None:
+def test_time_text_without_a_time_zone_is_rejected() -> None:
     for text in ("2024-05-01T12:00:00", "2024-05-01"):
         with pytest.raises(ValueError, match="until has no time zone"):
             requests.hybrid_search("ann", "tea?", until=text)
@@ -144,19 +144,19 @@ def test_a_numeric_timestamp_is_a_type_error() -> None:
         chat_message(user_id="ann", ts=number, role="user", content="hi")
 
 
-def test_a_time_that_leaves_the_calendar_in_utc_is_refused() -> None:
+def test_time_outside_the_calendar_in_utc_is_rejected() -> None:
     early = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))
     with pytest.raises(ValueError, match="must be between the years 1 and 9999 in UTC"):
         to_timestamp("ts", early)
 
 
 @given(st.datetimes(timezones=st.timezones()))
-def test_a_time_stays_the_same_moment_to_the_microsecond(moment: datetime) -> None:
+def test_time_conversion_is_exact_to_the_microsecond(moment: datetime) -> None:
     assume(1 < moment.year < 9999)
     assert to_timestamp("ts", moment).ToDatetime(tzinfo=UTC) == moment.astimezone(UTC)
 
 
-def test_roles_go_by_their_names() -> None:
+def test_role_names_are_converted_in_both_directions() -> None:
     for name in ("user", "assistant", "system", "tool"):
         assert to_role_name(to_role_value(name)) == name
     with pytest.raises(ValueError, match="role must be one of"):
@@ -170,13 +170,13 @@ def test_unset_options_are_not_sent() -> None:
     assert not requests.neighbors("ann", "m").HasField("before")
 
 
-def test_zero_is_something_that_can_be_asked_for() -> None:
+def test_explicit_zero_is_sent() -> None:
     assert requests.lexical_search("ann", "tea", snippet_chars=0).HasField("highlight")
     assert requests.semantic_search("ann", "tea", min_score=0.0).HasField("min_score")
     assert requests.neighbors("ann", "m", before=0).HasField("before")
 
 
-def test_every_option_reaches_its_field() -> None:
+def test_every_option_sets_its_request_field() -> None:
     request = requests.lexical_search(
         "ann",
         "茶",
@@ -206,7 +206,7 @@ def test_a_semantic_query_is_a_text_or_a_vector() -> None:
     assert requests.semantic_search("ann", []).WhichOneof("query") == "query_embedding"
 
 
-def test_a_question_may_bring_its_own_vector() -> None:
+def test_question_embedding_is_sent() -> None:
     assert requests.hybrid_search("ann", "tea?", embedding=[0.0, 1.0]).query_embedding.values == [0.0, 1.0]
     assert requests.recall("tea?", question_embedding=[0.0, 1.0]).question_embedding.values == [0.0, 1.0]
     assert not requests.hybrid_search("ann", "tea?").HasField("query_embedding")
@@ -216,7 +216,7 @@ def test_a_question_may_bring_its_own_vector() -> None:
     assert requests.recall("tea?", question_embedding=[]).HasField("question_embedding")
 
 
-def test_a_ranking_is_asked_for_with_all_of_its_options() -> None:
+def test_hybrid_search_request_has_all_options() -> None:
     request = requests.hybrid_search(
         "ann", "tea?", role="user", top_k=7, explain=True, return_fields=["content"], at_least="t_1"
     )
@@ -224,7 +224,7 @@ def test_a_ranking_is_asked_for_with_all_of_its_options() -> None:
     assert (request.filter.role, list(request.return_fields.paths)) == (message_pb2.ROLE_USER, ["content"])
 
 
-def test_a_write_without_ids_can_be_sent_again_and_one_with_ids_needs_nothing() -> None:
+def test_write_gets_a_request_id_only_without_message_ids() -> None:
     assert requests.write([new_message("")]).request_id
     assert requests.write([new_message("")]).request_id != requests.write([new_message("")]).request_id
     assert not requests.write([new_message("m1")]).request_id
@@ -239,7 +239,7 @@ def test_import_batches_are_limited_by_count_and_size() -> None:
     assert [message.message_id for batch in long for message in batch.messages] == [f"m{n}" for n in range(40)]
 
 
-def test_a_message_larger_than_a_batch_goes_alone() -> None:
+def test_message_larger_than_a_batch_is_sent_alone() -> None:
     sizes = [
         len(b.messages)
         for b in requests.import_batches([new_message("a"), new_message("b", "x" * 5_000_000), new_message("c")])
@@ -247,7 +247,7 @@ def test_a_message_larger_than_a_batch_goes_alone() -> None:
     assert sizes == [1, 1, 1]
 
 
-def test_an_import_of_nothing_sends_nothing() -> None:
+def test_empty_import_sends_no_batch() -> None:
     assert list(requests.import_batches([])) == []
 
 
@@ -261,18 +261,18 @@ def test_an_import_of_nothing_sends_nothing() -> None:
         ("10.0.0.1:7700", False),
     ],
 )
-def test_no_proxy_leads_to_this_machine(target: str, expected: bool) -> None:  # noqa: FBT001 - a parameter of a table
+def test_loopback_connections_use_no_proxy(target: str, expected: bool) -> None:  # noqa: FBT001 - a parameter of a table
     assert is_loopback(target) is expected
     assert (("grpc.enable_http_proxy", 0) in build_channel_options(target, 1)) is expected
 
 
-def test_attempts_have_bounds() -> None:
+def test_attempts_out_of_range_are_rejected() -> None:
     for attempts in (0, 6):
         with pytest.raises(ValueError, match="attempts must be"):
             build_channel_options("localhost:1", attempts)
 
 
-def test_a_recall_carries_its_conversation_its_turns_and_its_token() -> None:
+def test_recall_request_has_conversation_turns_and_write_token() -> None:
     built = requests.recall(conversation_id="c", turns=[{"role": "assistant", "text": "Well?"}], at_least="w_x")
     context = recall_service_pb2.RecallContext(
         conversation_id="c", turns=[recall_service_pb2.Turn(role=message_pb2.ROLE_ASSISTANT, text="Well?")]

@@ -86,7 +86,7 @@ each = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.
 
 
 @each
-def test_a_readme_shows_the_example(example: Example) -> None:
+def test_readme_contains_the_example(example: Example) -> None:
     readme = (example.folder / "README.md").read_text(encoding="utf-8")
     assert re.findall(rf"```{example.language}\n(.*?)```", readme, re.DOTALL) == [example.text()]
 
@@ -102,7 +102,7 @@ def example(request: pytest.FixtureRequest) -> Example:
 
 @pytest.mark.timeout(func_only=True)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.client, indirect=True)
-def test_an_example_writes_searches_and_recalls(server: Server, tmp_path: Path, example: Example) -> None:
+def test_example_writes_searches_and_recalls(server: Server, tmp_path: Path, example: Example) -> None:
     file = tmp_path / Path(example.file).name
     file.write_text(example.text().replace("127.0.0.1:7700", server.target), encoding="utf-8")
     with file.open() as source:
@@ -127,7 +127,7 @@ def test_an_example_writes_searches_and_recalls(server: Server, tmp_path: Path, 
     assert verdicts <= {"SUPPORTED", "POSSIBLE"}
 
 
-def test_the_java_readme_runs_its_example_as_it_is_run_here() -> None:
+def test_java_readme_has_the_tested_run_command() -> None:
     (example,) = (item for item in EXAMPLES if item.client == "java")
     program, option, classes, file = (word.format(file=example.file) for word in example.command)
     readme = (example.folder / "README.md").read_text(encoding="utf-8")
@@ -135,7 +135,7 @@ def test_the_java_readme_runs_its_example_as_it_is_run_here() -> None:
 
 
 @pytest.mark.parametrize("client", ["go", "typescript", "java"])
-def test_a_readmes_links_lead_somewhere(client: str) -> None:
+def test_readme_links_are_valid(client: str) -> None:
     folder = ROOT / "clients" / client
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (folder / "README.md").read_text(encoding="utf-8")):
         assert target.startswith("https://") or (folder / target).exists(), target

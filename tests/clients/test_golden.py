@@ -36,13 +36,13 @@ def test_every_rpc_of_the_contract_is_called() -> None:
     assert {step["call"] for step in STEPS} == rpcs
 
 
-def test_every_step_has_a_name_of_its_own_and_expects_something() -> None:
+def test_every_step_has_a_unique_name_and_an_expectation() -> None:
     assert max(Counter(step["name"] for step in STEPS).values()) == 1
     for step in STEPS:
         assert {"reply", "replies", "first", "refused"} & step.keys(), step["name"]
 
 
-def test_every_client_plays() -> None:
+def test_every_client_has_a_runner() -> None:
     clients = {folder.name for folder in (ROOT / "clients").iterdir() if folder.is_dir()}
     assert {runner.name for runner in CLIENT_RUNNERS} == clients | {"http", "mcp"}
 
@@ -63,7 +63,7 @@ def test_every_tool_is_called() -> None:
     assert sum(map(len, calls_by_tool.values())) >= 34
 
 
-def test_tools_are_given_the_arguments_that_they_have() -> None:
+def test_tool_calls_use_only_known_arguments() -> None:
     for tool, calls in asked_of_tools().items():
         for call in calls:
             assert not list(find_unknown_arguments(TOOLS[tool].arguments, call.arguments))
@@ -130,7 +130,7 @@ def test_difference_from_the_expectation_is_reported(expected: dict[str, Any], o
     assert list(find_outcome_differences(expected, outcome))
 
 
-def test_clients_agree_where_only_the_run_differs() -> None:
+def test_generated_ids_and_rounding_are_not_client_disagreements() -> None:
     def outcome(**changed: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
         reply = {"writeToken": "x", "id": "m_0123456789ABCDEFGHJKMNPQRS", "score": 0.30000001, "text": "a"}
         return {"replies": [reply | changed]}
@@ -142,7 +142,7 @@ def test_clients_agree_where_only_the_run_differs() -> None:
         assert list(find_client_disagreements([step], [outcome()], [outcome(**changed)]))
 
 
-def test_the_time_of_a_recall_counts_where_a_step_says_it() -> None:
+def test_recall_times_are_compared_only_if_the_step_sets_them() -> None:
     early, late = ({"replies": [{"limits": {"timeRange": {"until": moment}}}]} for moment in ("early", "late"))
     untimed_step = {"name": "one", "request": {"question": "?"}}
     timed_step = {"name": "one", "request": {"context": {"now": "2026-06-01T00:00:00Z"}}}
@@ -150,7 +150,7 @@ def test_the_time_of_a_recall_counts_where_a_step_says_it() -> None:
     assert list(find_client_disagreements([timed_step], [early], [late]))
 
 
-def test_the_packages_have_the_version_of_the_server() -> None:
+def test_client_packages_have_the_server_version() -> None:
     package = json.loads((ROOT / "clients" / "typescript" / "package.json").read_text(encoding="utf-8"))
     assert f'version = "{package["version"]}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     artifact = f"<artifactId>nomemory-client</artifactId>\n  <version>{package['version']}</version>"
@@ -159,7 +159,7 @@ def test_the_packages_have_the_version_of_the_server() -> None:
     assert artifact in readme
 
 
-def test_java_stubs_are_made_by_each_build_and_never_committed() -> None:
+def test_java_stubs_are_generated_by_the_build_and_not_committed() -> None:
     java = ROOT / "clients" / "java"
     assert not (java / "src" / "main" / "java" / "io" / "nomemory" / "v1").exists()
     assert "target/" in (java / ".gitignore").read_text(encoding="utf-8").split()

@@ -12,7 +12,7 @@ from nomemory.server.runtime.token_keys import load_or_create_key
 FILE = "compose.cluster.yaml"
 
 
-def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+def test_key_is_created_once_with_owner_only_permissions(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.mkdir()
     shell, option, script = loaded(DEPLOY / FILE)["services"]["keys"]["entrypoint"]

@@ -114,7 +114,7 @@ def until(happened: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def test_a_standby_copies_follows_and_takes_over(primary: PrivatePostgres) -> None:
+def test_standby_copies_follows_and_takes_over(primary: PrivatePostgres) -> None:
     copy = primary.root / "copy"
     copy.mkdir()
     shutil.chown(copy, primary.root.stat().st_uid, primary.root.stat().st_gid)
@@ -135,7 +135,7 @@ def test_a_standby_copies_follows_and_takes_over(primary: PrivatePostgres) -> No
     primary.start(("fsync=off", "wal_level=replica"))
 
 
-def test_the_roles_may_do_no_more_than_they_need(primary: PrivatePostgres) -> None:
+def test_database_roles_have_minimal_privileges(primary: PrivatePostgres) -> None:
     may = (
         "SELECT string_agg(concat(rolname, rolsuper, rolcreatedb, rolcreaterole, rolreplication), ' ' ORDER BY rolname)"
     )

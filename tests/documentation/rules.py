@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 from documentation.blocks import Block
 
-COMMANDS = "tests/documentation/test_commands.py::test_every_command_is_one"
-IMPORTED = "tests/documentation/test_importing_page.py::test_every_example_is_imported_as_the_page_says"
-DUMPED = "tests/documentation/test_importing_page.py::test_a_dump_is_imported_again"
-KEYS = "tests/documentation/test_authentication_page.py::test_its_commands_work"
+COMMANDS = "tests/documentation/test_commands.py::test_every_documented_command_is_valid"
+IMPORTED = "tests/documentation/test_importing_page.py::test_every_documented_example_is_imported"
+DUMPED = "tests/documentation/test_importing_page.py::test_dump_can_be_reimported"
+KEYS = "tests/documentation/test_authentication_page.py::test_documented_authentication_commands_work"
 SHOWN = "tests/test_extending.py::test_the_page_leads_to_the_package_as_it_is"
 INSTALLED = "tests/test_extending.py::test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format"
 RECALLS = "tests/recall/test_public_face.py::test_the_pages_program_recalls_in_a_process_of_its_own"
-AUTHORING = "tests/cli/test_skills_page.py::test_its_lines_about_new_and_check_work_in_this_order"
-CORRECTS = "tests/documentation/test_concepts_page.py::test_its_correction_prints_what_it_shows"
+AUTHORING = "tests/cli/test_skills_page.py::test_documented_skill_commands_work_in_order"
+CORRECTS = "tests/documentation/test_concepts_page.py::test_documented_correction_prints_the_output_on_the_page"
 OF_THE_PACKAGE = "tests/test_distributions.py::test_both_have_the_licence_and_the_same_example"
-CLIENT_RUNS = "tests/clients/test_examples.py::test_an_example_writes_searches_and_recalls"
+CLIENT_RUNS = "tests/clients/test_examples.py::test_example_writes_searches_and_recalls"
 README = "tests/test_first_steps.py::test_python_of_the_readme_prints_the_output_on_the_page"
 QUICKSTART = "tests/test_first_steps.py::test_quickstart_prints_the_answer_on_the_page"
 TALKS = "tests/test_tutorial.py::test_each_command_prints_the_output_on_the_page"
@@ -30,7 +30,7 @@ TYPED = "tests/test_first_steps.py::test_the_commands_of_other_pages_work"
 PROGRAM = "tests/test_first_steps.py::test_the_python_of_other_pages_works"
 LISTED = "tests/documentation/test_every_block.py::test_every_block_has_a_rule"
 UNFOLDS = "tests/inspector/test_demo.py::test_demo_opens_a_recall_in_the_inspector"
-PARSED = "tests/documentation/test_data.py::test_json_is_json"
+PARSED = "tests/documentation/test_data.py::test_json_blocks_are_valid"
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,20 @@ RULES = (
         for rule in (Rule(page, "sh", COMMANDS, why=INSTALLS), Rule(page, "python", README), Rule(page, "", README))
     ),
     Rule("CONTRIBUTING.md", "sh", COMMANDS, why=IN_CI),
-    Rule("ARCHITECTURE.md", "", "tests/documentation/test_data.py::test_the_map_of_the_tree_is_true", "proto/"),
+    Rule(
+        "ARCHITECTURE.md", "", "tests/documentation/test_data.py::test_folders_in_the_architecture_tree_exist", "proto/"
+    ),
     Rule("ARCHITECTURE.md", "", "tests/test_layout.py::test_arrows_point_one_way", "text, spans  <"),
     Rule("docs/authentication.md", "sh", KEYS),
     Rule("docs/authentication.md", "python", KEYS),
-    Rule("docs/authentication.md", "json", "tests/documentation/test_data.py::test_the_file_of_certificates_is_one"),
+    Rule(
+        "docs/authentication.md", "json", "tests/documentation/test_data.py::test_documented_certificate_file_is_valid"
+    ),
     Rule("docs/clients.md", "sh", COMMANDS, why=IN_CI),
     Rule(
         "docs/deletion.md",
         "sh",
-        "tests/cli/test_postgres_erasures.py::test_a_register_is_applied_to_a_restored_database",
+        "tests/cli/test_postgres_erasures.py::test_register_is_applied_to_a_restored_database",
         "export NOMEMORY_DATABASE_URL",
     ),
     Rule("docs/deletion.md", "sh", "tests/cli/test_restored_erasures.py::test_a_restore_applies_an_exported_register"),
@@ -119,7 +123,7 @@ RULES = (
     Rule("docs/concepts.md", "", CORRECTS),
     Rule("docs/concepts.md", "python", CORRECTS),
     Rule("docs/first-steps.md", "python", "tests/test_first_steps.py::test_its_python_works"),
-    Rule("docs/frameworks.md", "python", "tests/frameworks/test_page.py::test_its_example_finds_what_was_said"),
+    Rule("docs/frameworks.md", "python", "tests/frameworks/test_page.py::test_documented_example_finds_the_message"),
     Rule("docs/http.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
     Rule("docs/http.md", "sh", "tests/web/test_http_page.py::test_documented_commands_work_in_order"),
     Rule("docs/http.md", "json", PARSED, why="an answer"),
@@ -161,7 +165,7 @@ RULES = (
     Rule("docs/mcp.md", "sh", COMMANDS, "claude", OF_OTHERS),
     Rule("docs/releasing.md", "sh", COMMANDS, why="it publishes; tests/test_release.py tries what checks it"),
     Rule("docs/mcp.md", "sh", COMMANDS, why=SERVES),
-    Rule("docs/mcp.md", "json", "tests/documentation/test_data.py::test_the_agents_are_told_of_a_command"),
+    Rule("docs/mcp.md", "json", "tests/documentation/test_data.py::test_agent_configurations_name_a_valid_command"),
     Rule("docs/tracing.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/metrics.md", "yaml", "tests/metrics/test_pages.py::test_the_page_shows_a_scrape_that_prometheus_takes"),
     Rule("docs/models.md", "sh", COMMANDS, why=OF_OTHERS),
@@ -172,12 +176,18 @@ RULES = (
         COMMANDS,
         why=OF_OTHERS,
     ),
-    Rule("docs/operating.md", "python", "tests/documentation/test_operating_page.py::test_its_interceptors_fit"),
+    Rule(
+        "docs/operating.md",
+        "python",
+        "tests/documentation/test_operating_page.py::test_documented_interceptors_can_be_installed",
+    ),
     Rule("docs/operating.md", "json", PARSED, why="a line of a log; tests/identity/test_audit.py holds what is in it"),
-    Rule("docs/operating.md", "sh", "tests/documentation/test_operating_page.py::test_its_commands_work"),
+    Rule(
+        "docs/operating.md", "sh", "tests/documentation/test_operating_page.py::test_documented_operating_commands_work"
+    ),
     Rule("docs/proofs.md", "sh", COMMANDS, why="it takes an hour, or a server to attack; tests/proofs runs small ones"),
     Rule("docs/quality.md", "sh", COMMANDS, why="it needs data that is not ours"),
-    Rule("docs/recall.md", "", "tests/client/test_prompt_block.py::test_the_page_shows_what_is_written"),
+    Rule("docs/recall.md", "", "tests/client/test_prompt_block.py::test_documented_block_equals_the_rendered_one"),
     Rule(
         "docs/recall.md",
         "python",
@@ -195,8 +205,10 @@ RULES = (
         AUTHORING,
         "nomemory skill",
     ),
-    Rule("docs/skills.md", "sh", "tests/cli/test_skills_page.py::test_two_skills_give_two_views_of_one_log"),
-    Rule("docs/skills.md", "markdown", "tests/cli/test_skills_page.py::test_the_form_on_the_page_can_be_read"),
+    Rule("docs/skills.md", "sh", "tests/cli/test_skills_page.py::test_two_skills_return_different_views_of_one_log"),
+    Rule(
+        "docs/skills.md", "markdown", "tests/cli/test_skills_page.py::test_documented_skill_template_passes_the_check"
+    ),
     Rule("docs/skills.md", "text", COMMANDS, why="it needs data that is not ours"),
     Rule("docs/skills.md", "", LISTED, why="a picture"),
     Rule("docs/tutorial.md", "sh", COMMANDS, "nomemory serve", SERVES),
@@ -226,7 +238,7 @@ RULES = (
     Rule(
         "clients/java/README.md",
         "sh",
-        "tests/clients/test_examples.py::test_the_java_readme_runs_its_example_as_it_is_run_here",
+        "tests/clients/test_examples.py::test_java_readme_has_the_tested_run_command",
     ),
     Rule("clients/java/README.md", "java", CLIENT_RUNS),
 )

@@ -46,7 +46,7 @@ def commands(*second: str) -> list[Command]:
     return [item for item in page_commands if item.program == "nomemory" and item.words[1] in second]
 
 
-def test_its_commands_work(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_documented_authentication_commands_work(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NOMEMORY_API_KEYS", KEYS)
     keys = Keys(run)
     for command in commands("keys"):

@@ -77,7 +77,7 @@ def check(command: Command) -> None:
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in FOR_THE_SHELL}))
-def test_every_command_is_one(page: str) -> None:
+def test_every_documented_command_is_valid(page: str) -> None:
     page_commands = [command for block in FOR_THE_SHELL if block.page == page for command in block.commands()]
     assert page_commands
     for command in page_commands:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 PAGE = "docs/concepts.md"
 
 
-def test_its_correction_prints_what_it_shows(
+def test_documented_correction_prints_the_output_on_the_page(
     vector_server: Server, user: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (program,), (shown,) = of_page(PAGE, "python"), of_page(PAGE, "")

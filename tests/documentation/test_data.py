@@ -13,17 +13,17 @@ from nomemory.server.api.identity.certificates import CertificateFile
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in blocks() if block.language == "json"}))
-def test_json_is_json(page: str) -> None:
+def test_json_blocks_are_valid(page: str) -> None:
     for block in of_page(page, "json"):
         assert json.loads(block.text)
 
 
-def test_the_file_of_certificates_is_one() -> None:
+def test_documented_certificate_file_is_valid() -> None:
     (block,) = of_page("docs/authentication.md", "json")
     assert len(CertificateFile.model_validate_json(block.text).callers) == 3
 
 
-def test_the_agents_are_told_of_a_command() -> None:
+def test_agent_configurations_name_a_valid_command() -> None:
     configurations = [json.loads(block.text) for block in of_page("docs/mcp.md", "json")]
     servers = [item for whole in configurations for item in (whole.get("mcpServers") or whole["servers"]).values()]
     assert len(servers) == len(configurations)
@@ -32,7 +32,7 @@ def test_the_agents_are_told_of_a_command() -> None:
         check_nomemory(server["args"])
 
 
-def test_the_map_of_the_tree_is_true() -> None:
+def test_folders_in_the_architecture_tree_exist() -> None:
     (tree,) = (block.text for block in of_page("ARCHITECTURE.md", "") if block.text.startswith("proto/"))
     folders = [line for line in tree.splitlines() if line and not line.startswith(" ")]
     folders_on_page = [folder for line in folders for folder in re.findall(r"(?:^|  )(\w\S*/)(?= |$)", line)]

@@ -31,7 +31,7 @@ def examples() -> list[tuple[str, list[str]]]:
     return [(item.text, shlex.split(under.text.splitlines()[0])[1:]) for item, under in pairs]
 
 
-def test_every_example_is_imported_as_the_page_says(vector_server: Server, run: Run) -> None:
+def test_every_documented_example_is_imported(vector_server: Server, run: Run) -> None:
     seen: Counter[str] = Counter()
     for text, words in examples():
         Path(words[1]).write_text(text, encoding="utf-8")
@@ -43,7 +43,7 @@ def test_every_example_is_imported_as_the_page_says(vector_server: Server, run: 
     assert seen == SENT
 
 
-def test_a_dump_is_imported_again(
+def test_dump_can_be_reimported(
     run: Run, vector_server: Server, own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]]
 ) -> None:
     (dump,) = (block for block in blocks() if block.page == PAGE and block.text.startswith("nomemory export"))

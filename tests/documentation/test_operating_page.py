@@ -24,7 +24,7 @@ def settings() -> Settings:
     return Settings.from_environment(data=Path("data").absolute(), listen="127.0.0.1:0", drain_timeout_s=0.0)
 
 
-def test_its_commands_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_operating_commands_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")
     monkeypatch.setenv("NOMEMORY_EMBEDDING_DIMENSION", "4")
     backup, restore, export, accept = (
@@ -41,7 +41,7 @@ def test_its_commands_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         assert [item.content for item in client.list_messages("ann").items] == ["kept"]
 
 
-def test_its_interceptors_fit() -> None:
+def test_documented_interceptors_can_be_installed() -> None:
     (program,) = (block.text for block in of_page(PAGE, "python"))
     server_interceptors: list[object] = []
 

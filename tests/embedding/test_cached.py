@@ -53,7 +53,7 @@ def never() -> bool:
     return False
 
 
-async def test_a_query_is_embedded_once_until_it_is_the_one_not_asked_for_longest() -> None:
+async def test_query_is_cached_until_it_is_least_recently_used() -> None:
     embedder = CountingEmbedder()
     cached = CachedEmbedder(embedder, 2)
     for text in ("a", "b", "a", "c", "a", "b"):
@@ -61,7 +61,7 @@ async def test_a_query_is_embedded_once_until_it_is_the_one_not_asked_for_longes
     assert embedder.requests == ["a", "b", "c", "b"]
 
 
-async def test_a_failure_is_not_cache() -> None:
+async def test_failure_is_not_cached() -> None:
     embedder = CountingEmbedder()
     embedder.is_down = True
     cached = CachedEmbedder(embedder, 10)
@@ -79,7 +79,7 @@ async def test_a_cache_of_size_zero_stores_nothing() -> None:
     assert embedder.requests == ["a", "a"]
 
 
-async def test_everything_else_is_passed_on() -> None:
+async def test_other_calls_are_forwarded_to_the_embedder() -> None:
     embedder = CountingEmbedder()
     cached = CachedEmbedder(embedder, 10)
     assert (cached.kind, cached.model, cached.dimension) == ("local", "counting", 3)
@@ -98,7 +98,7 @@ async def test_each_distinct_document_text_is_embedded_once_in_calls_of_the_give
     assert vectors.embedded == 4
 
 
-async def test_a_refused_text_is_remembered_and_the_others_are_embedded() -> None:
+async def test_rejected_text_is_cached_and_the_others_are_embedded() -> None:
     embedder = CountingEmbedder()
     embedder.refused = {"b", "c"}
     vectors = DocumentVectors(embedder, 10, 10)
@@ -122,14 +122,14 @@ async def test_embeddings_before_an_interruption_or_fault_are_cached() -> None:
     assert embedder.calls == [["a"], ["b"], ["b"]]
 
 
-async def test_only_the_latest_document_vectors_are_cache() -> None:
+async def test_only_the_latest_document_vectors_are_cached() -> None:
     embedder = CountingEmbedder()
     vectors = DocumentVectors(embedder, 10_000, 10)
     await vectors.embed([str(number) for number in range(3000)], never)
     assert len(vectors._cache) == 1024
 
 
-async def test_a_query_that_nobody_waits_for_any_more_is_withdrawn() -> None:
+async def test_query_without_waiting_callers_is_cancelled() -> None:
     embedder = CountingEmbedder()
     embedder.gate.clear()
     withdrawn = asyncio.Event()

@@ -30,7 +30,7 @@ def _local_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_local_package")
 @pytest.mark.parametrize("embedder", ["auto", "local"])
-def test_the_local_model_is_chosen_where_it_is_installed(embedder: str) -> None:
+def test_auto_selects_the_installed_local_model(embedder: str) -> None:
     chosen = choose_embedder(settings(embedder=embedder))
     assert (chosen.kind, chosen.model, chosen.dimension) == ("local", "multilingual-e5-small-int8", 384)
 
@@ -46,7 +46,7 @@ def test_without_the_local_model_auto_selects_none_and_local_is_rejected() -> No
 
 
 @pytest.mark.usefixtures("_local_package")
-def test_a_user_without_a_home_has_the_local_model_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_model_works_without_a_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 3_999_999)  # nobody has a name for it
@@ -54,17 +54,17 @@ def test_a_user_without_a_home_has_the_local_model_too(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("_local_package")
-def test_the_local_model_has_a_dimension_of_its_own() -> None:
+def test_local_model_has_a_fixed_dimension() -> None:
     with pytest.raises(EmbedderSettingsError, match="384"):
         choose_embedder(settings(embedder="local", embedding_dimension=512))
 
 
-def test_none_takes_callers_vectors_of_any_dimension() -> None:
+def test_none_embedder_accepts_caller_vectors_of_any_dimension() -> None:
     assert choose_embedder(settings(embedder="none")).dimension == 384
     assert choose_embedder(settings(embedder="none", embedding_dimension=8)).dimension == 8
 
 
-def test_openai_needs_a_model_and_its_dimension() -> None:
+def test_openai_embedder_requires_model_and_dimension() -> None:
     for incomplete in ({"embedding_model": "bge"}, {"embedding_dimension": 8}):
         with pytest.raises(EmbedderSettingsError, match="NOMEMORY_EMBEDDING_MODEL and NOMEMORY_EMBEDDING_DIMENSION"):
             choose_embedder(settings(embedder="openai", **incomplete))
@@ -81,6 +81,6 @@ async def test_none_embedder_rejects_every_text() -> None:
     await embedder.close()
 
 
-def test_the_server_itself_loads_nothing_that_runs_a_model() -> None:
+def test_server_process_does_not_import_onnxruntime() -> None:
     code = "import sys, nomemory.server.embedding.factory; sys.exit('onnxruntime' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

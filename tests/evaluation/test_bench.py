@@ -107,7 +107,7 @@ def test_every_set_is_measured_with_every_supported_method(data: Path, tmp_path:
     assert is_offered != ("skipped: HybridSearch on en" in done.stderr)
 
 
-def test_data_that_is_wrong_ends_it_before_a_server_is_started(data: Path) -> None:
+def test_invalid_data_is_reported_before_a_server_starts(data: Path) -> None:
     with (data / "zh.questions.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"question_id": "q9"}\n')
     result = run("--data", str(data))
@@ -125,7 +125,9 @@ def test_data_that_is_wrong_ends_it_before_a_server_is_started(data: Path) -> No
         (["--data", ".", "--limit", "-1"], "--limit"),
     ],
 )
-def test_wrong_usage(arguments: list[str], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_arguments_are_usage_errors(
+    arguments: list[str], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     result = run(*arguments)
     assert result.exit_code == 2

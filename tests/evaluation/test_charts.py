@@ -48,7 +48,7 @@ def figures(name: str) -> Any:  # noqa: ANN401 - JSON
     return json.loads((CHARTS / name).read_text("utf-8"))
 
 
-def test_the_figures_of_quality_are_those_of_the_table() -> None:
+def test_quality_chart_values_equal_the_table() -> None:
     rows = {row[0].split("`")[1]: row[1:] for row in table("quality.md", "| recall of the evidence") if "`" in row[0]}
     sets = figures(charts.FIGURES)["sets"]
     assert list(rows) == list(NAMES)
@@ -58,7 +58,7 @@ def test_the_figures_of_quality_are_those_of_the_table() -> None:
             assert [expected.get(name) for name in ("recall@6", "recall@10", "hit@1")] == numbers(cell)
 
 
-def test_the_figures_of_performance_are_those_of_the_table() -> None:
+def test_performance_chart_values_equal_the_table() -> None:
     rows = list(table("performance.md", "| read | typical: CPU ms"))[1:]  # the first one, of bytes, is not drawn
     expected: dict[str, Any] = {}
     for (read, label), row in zip(performance_chart.READS.items(), rows, strict=True):
@@ -81,14 +81,14 @@ def mean_the_same(label: str, name: str) -> bool:
     return len(ours & theirs) >= len(ours) / 2
 
 
-def test_the_pictures_are_drawn_from_the_figures() -> None:
+def test_charts_are_drawn_from_the_recorded_values() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "gen_charts.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("file", PICTURES, ids=lambda path: path.name)
-def test_a_picture_says_all_that_it_shows(file: Path) -> None:
+def test_chart_has_a_complete_text_alternative(file: Path) -> None:
     drawn = ET.fromstring(file.read_text("utf-8"))  # noqa: S314 - our own
     assert drawn.get("role") == "img"
     names = (drawn.get("aria-labelledby") or "").split()
@@ -102,7 +102,7 @@ def test_a_picture_says_all_that_it_shows(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", PICTURES, ids=lambda path: path.name)
-def test_a_picture_loads_nothing_and_stays_within_its_frame(file: Path) -> None:
+def test_chart_loads_no_resources_and_stays_within_its_view_box(file: Path) -> None:
     text = file.read_text("utf-8")
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "<script" not in text
@@ -134,7 +134,7 @@ def _luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_words_are_escaped_and_what_is_missing_is_left_out() -> None:
+def test_chart_text_is_escaped_and_missing_values_are_omitted() -> None:
     drawn = ET.fromstring(render_svg(CHART))  # noqa: S314 - our own
     texts = [item.text for item in drawn.iter(f"{SVG}text")]
     assert {"A <title>", "a & b"} <= set(texts)
@@ -146,7 +146,7 @@ def test_a_chart_without_measurements_is_valid_svg() -> None:
     ET.fromstring(charts.render_chart({"sets": {}}))  # noqa: S314 - our own
 
 
-def test_the_benchmarks_draw_what_they_measured(tmp_path: Path) -> None:
+def test_benchmarks_draw_their_results(tmp_path: Path) -> None:
     full = {"all": {"recall@6": 0.5, "recall@10": 0.75, "hit@1": 0.25, "mrr": 0.4, "ci": {}}, "categories": {}}
     charts.write_chart({"a set": {"HybridSearch": full}}, tmp_path)
     kept = json.loads((tmp_path / charts.FIGURES).read_text("utf-8"))
@@ -159,10 +159,10 @@ def test_the_benchmarks_draw_what_they_measured(tmp_path: Path) -> None:
     assert "one caller 1.23" in (tmp_path / "performance-typical.svg").read_text("utf-8")
 
 
-def test_every_read_of_the_benchmark_has_a_name_in_the_pictures() -> None:
+def test_every_benchmarked_read_has_a_chart_label() -> None:
     assert {*_READS, "null_list"} == performance_chart.READS.keys()
 
 
-def test_the_benchmarks_know_the_option(tmp_path: Path) -> None:
+def test_benchmarks_accept_the_charts_option(tmp_path: Path) -> None:
     assert parse_arguments(["--charts", str(tmp_path)]).charts == tmp_path
     assert "--charts" in CliRunner().invoke(bench_recall, ["--help"]).output

@@ -29,7 +29,7 @@ def a_set(folder: Path, name: str, messages: list[object], questions: list[objec
     lines(folder / f"{name}.questions.jsonl", *questions)
 
 
-def test_the_sample_is_a_set_that_is_named_after_its_folder() -> None:
+def test_sample_set_is_named_after_its_folder() -> None:
     (sample,) = read_sets(SAMPLE)
     assert (sample.name, len(sample.messages), len(sample.questions)) == ("sample", 377, 54)
     question = sample.questions[1]
@@ -51,7 +51,7 @@ def test_unanswerable_questions_are_recognized(tmp_path: Path) -> None:
     assert read_questions(path)[0].now is None
 
 
-def test_sets_are_chosen_by_name_and_thinned_evenly(tmp_path: Path) -> None:
+def test_sets_are_selected_by_name_and_sampled_evenly(tmp_path: Path) -> None:
     for name in ("a", "b"):
         questions = [QUESTION | {"question_id": f"q{n}"} for n in range(10)]
         a_set(tmp_path, name, [MESSAGE], [*questions])
@@ -61,7 +61,7 @@ def test_sets_are_chosen_by_name_and_thinned_evenly(tmp_path: Path) -> None:
     assert len(chosen.limit_questions(0).questions) == len(chosen.limit_questions(99).questions) == 10
 
 
-def test_the_questions_of_some_users_keep_everybodys_messages_and_know_their_conversations() -> None:
+def test_limiting_question_users_keeps_all_messages_and_conversations() -> None:
     (whole,) = read_sets(SAMPLE)
     few = whole.restrict_to_users(["lin"])
     assert {question.user_id for question in few.questions} == {"lin"}
@@ -70,7 +70,7 @@ def test_the_questions_of_some_users_keep_everybodys_messages_and_know_their_con
     assert few.questions[0].conversations["lin-0001"] == "lin-2025-03-03"
 
 
-def test_a_user_of_two_sets_becomes_two_users(tmp_path: Path) -> None:
+def test_same_user_id_in_two_sets_is_two_users(tmp_path: Path) -> None:
     for name in ("a", "b"):
         a_set(tmp_path, name, [MESSAGE, MESSAGE | {"user_id": f"only-{name}"}], [QUESTION])
     first, second = read_sets(tmp_path)
@@ -105,7 +105,7 @@ def test_errors_name_the_line(
     assert complaint in str(refused.value)
 
 
-def test_many_faults_are_counted(tmp_path: Path) -> None:
+def test_excess_errors_are_counted(tmp_path: Path) -> None:
     with pytest.raises(LabeledDataError) as refused:
         read_questions(lines(tmp_path / "q.jsonl", *[{}] * 30))
     error_lines = str(refused.value).splitlines()

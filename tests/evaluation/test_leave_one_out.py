@@ -25,14 +25,14 @@ def asked_at(settings: Mapping[str, str]) -> RecallAnswers:
     return RecallAnswers(answers, [answer(user, "x", 0.7, needed="") for user in ("ann", "bob", "cat")])
 
 
-def test_the_threshold_of_a_person_is_chosen_without_their_questions() -> None:
+def test_threshold_for_a_user_excludes_their_questions() -> None:
     figures = evaluate_leave_one_out(asked_at)
     assert figures["people"] == 3
     assert figures["cuts"]["ann"] != QUOTE_THRESHOLDS[0]
     assert figures["view_full"] < 1
 
 
-def test_the_threshold_is_the_others() -> None:
+def test_each_user_is_evaluated_with_the_threshold_of_the_others() -> None:
     figures = evaluate_leave_one_out(asked_at)
     assert figures["answered"] == round(2 / 3, 4)
     assert figures["off_topic_refused"] == round(1 / 3, 4)

@@ -76,7 +76,7 @@ def test_unsupported_method_is_distinguished_from_a_failed_call(script: Scripted
         measured(script, ask_semantic)
 
 
-def test_the_first_question_is_asked_once_more_and_not_counted(script: Scripted) -> None:
+def test_first_question_is_a_warm_up_and_not_measured(script: Scripted) -> None:
     script.will("SemanticSearch", pb.SemanticSearchResponse())
     clock = iter(range(100, 1000, 7))
     with Client(script.target) as client:

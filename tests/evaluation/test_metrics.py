@@ -26,7 +26,7 @@ evidence_sets = st.frozensets(st.sampled_from(IDS), min_size=1, max_size=12)
 scores = st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), min_size=1, max_size=15)
 
 
-def test_a_ranking_worked_out_by_hand() -> None:
+def test_ranking_metrics_match_a_manual_calculation() -> None:
     ranked = ["x", "a", "y", "b", *(f"z{n}" for n in range(4)), "c"]
     assert compute_ranking_metrics(ranked, {"a", "b", "c", "d"}) == {
         "hit@1": 0,
@@ -49,7 +49,7 @@ def test_metrics_are_0_if_nothing_is_found_and_1_if_all_is() -> None:
 
 
 @given(rankings, evidence_sets)
-def test_metrics_are_what_their_definitions_say(ranked: list[str], evidence: frozenset[str]) -> None:
+def test_metrics_match_their_definitions(ranked: list[str], evidence: frozenset[str]) -> None:
     metrics = compute_ranking_metrics(ranked, evidence)
     for k in (6, 10, 20, 50):
         assert metrics[f"recall@{k}"] == pytest.approx(len(evidence & set(ranked[:k])) / len(evidence))
@@ -65,20 +65,20 @@ def test_metrics_are_what_their_definitions_say(ranked: list[str], evidence: fro
 
 
 @given(scores, scores)
-def test_the_area_is_the_share_of_pairs_in_the_right_order(ours: list[float], theirs: list[float]) -> None:
+def test_auc_is_the_share_of_correctly_ordered_pairs(ours: list[float], theirs: list[float]) -> None:
     pairs = [1.0 if a > b else 0.5 if a == b else 0.0 for a, b in product(ours, theirs)]
     area, (low, high) = compute_auc(ours, theirs)
     assert area == pytest.approx(sum(pairs) / len(pairs))
     assert 0 <= low <= high <= 1 + 1e-12
 
 
-def test_an_area_worked_out_by_hand() -> None:
+def test_auc_matches_a_manual_calculation() -> None:
     assert compute_auc([0.9, 0.6], [0.7, 0.1])[0] == 0.75
     assert compute_auc([0.5], [0.5])[0] == 0.5
     assert compute_auc([1.0, 1.0], [0.0])[1] == pytest.approx((1, 1))
 
 
-def test_both_sides_are_drawn_apart() -> None:
+def test_auc_bootstrap_resamples_both_classes_independently() -> None:
     scores = [n / 50 for n in range(50)]
     area, (low, high) = compute_auc(scores, scores)
     assert area == 0.5
@@ -90,7 +90,7 @@ def test_balanced_accuracy_weighs_both_sides_the_same() -> None:
     assert compute_balanced_accuracy([1, 1], [1])[1] == pytest.approx((1, 1))
 
 
-def test_an_interval_is_as_wide_as_theory_says_and_the_same_every_time() -> None:
+def test_bootstrap_interval_is_deterministic_and_has_the_theoretical_width() -> None:
     values = np.random.default_rng(1).random(400)
     low, high = compute_mean_interval(list(values))
     error = values.std() / math.sqrt(len(values))
@@ -100,11 +100,11 @@ def test_an_interval_is_as_wide_as_theory_says_and_the_same_every_time() -> None
     assert compute_mean_interval(list(values)) == (low, high)
 
 
-def test_every_draw_has_as_many_questions() -> None:
+def test_every_bootstrap_sample_has_the_original_size() -> None:
     assert draw_bootstrap_weights(50).sum(axis=1) == pytest.approx(np.ones(1000))
 
 
-def test_conversations_are_judged_by_the_first_of_their_messages() -> None:
+def test_conversations_are_ranked_by_their_first_message() -> None:
     conversations = {"a": "1", "b": "1", "c": "2", "d": "3", "e": "4", "f": "5", "g": "6"}
     ranked = ("x", "a", "b", "c", "d", "e", "f", "g")
     metrics = compute_session_metrics(ranked, {"b", "g"}, conversations)

@@ -26,7 +26,7 @@ def result() -> dict[str, Any]:
     }
 
 
-def test_server_and_database_count_together(result: dict[str, Any]) -> None:
+def test_report_sums_server_and_database(result: dict[str, Any]) -> None:
     met = {target.name: target.is_met for target in build_postgres_targets(result)}
     assert met == {
         "CPU of server and database, list_typical, 16 caller(s)": False,

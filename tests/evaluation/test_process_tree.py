@@ -17,7 +17,7 @@ BUSY = f"import subprocess, sys, threading; threading.Thread(target=lambda: {STA
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not tell")
-def test_the_children_count_too() -> None:
+def test_process_tree_includes_children() -> None:
     with subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True) as process:
         try:
             while len(list_process_tree(process.pid)) < 2:

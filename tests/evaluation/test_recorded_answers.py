@@ -26,7 +26,7 @@ def hashes(folder: Path) -> set[str]:
     return {item.name.removesuffix(PROMPT) for item in folder.glob(f"*{PROMPT}")}
 
 
-def test_a_model_recalls_the_set_right_with_recorded_answers(tmp_path: Path) -> None:
+def test_recorded_answers_reproduce_the_evaluation(tmp_path: Path) -> None:
     answers = recorded()
     lay_out(answers, tmp_path)
     result = run(tmp_path, "--json", str(tmp_path / "figures.json"))
@@ -58,7 +58,7 @@ def test_unanswered_prompts_are_reported_until_they_have_answers(tmp_path: Path)
         assert hash_prompt((tmp_path / f"{name}{PROMPT}").read_text("utf-8")) == name
 
 
-def test_a_question_without_a_time_is_refused(tmp_path: Path) -> None:
+def test_question_without_a_time_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "messages.jsonl").write_text(
         '{"user_id": "u", "message_id": "m", "role": "user", "content": "hello", "ts": "2025-05-01T08:00:00Z"}\n'
     )
@@ -70,7 +70,7 @@ def test_a_question_without_a_time_is_refused(tmp_path: Path) -> None:
     assert "q7: `now` is missing; --prompts requires it" in result.stderr
 
 
-def test_after_a_missing_answer_the_question_is_refused_everything(tmp_path: Path) -> None:
+def test_question_is_rejected_after_its_first_missing_answer(tmp_path: Path) -> None:
     endpoint = RecordedEndpoint(tmp_path)
     known_hash = hash_prompt(format_prompt(body("known")))
     (tmp_path / f"{known_hash}{ANSWER}").write_text("yes", encoding="utf-8")
@@ -83,7 +83,7 @@ def test_after_a_missing_answer_the_question_is_refused_everything(tmp_path: Pat
     assert (endpoint.lacks_answer, len(endpoint.prompts), len(endpoint.unanswered_prompts)) == (False, 1, 1)
 
 
-def test_a_prompt_is_written_for_people_with_the_schema_of_its_answer() -> None:
+def test_prompt_file_is_readable_and_contains_the_answer_schema() -> None:
     schema = {"type": "object", "description": "甲"}
     format_ = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
     text = format_prompt({**body("What?\nNow."), "response_format": format_})

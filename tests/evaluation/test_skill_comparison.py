@@ -77,7 +77,7 @@ def test_text_output_matches_the_golden_file() -> None:
     assert "\x1b" not in console.file.getvalue()
 
 
-def test_two_skills_over_the_sample(late: Path, few: Path, tmp_path: Path) -> None:
+def test_two_skills_are_compared_on_the_sample(late: Path, few: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     result = run("--skill", DEFAULT, "--skill", late, "--questions", few, "--messages", SAMPLE / "messages.jsonl",
                  "--json", out)  # fmt: skip
@@ -101,7 +101,7 @@ def test_two_skills_over_the_sample(late: Path, few: Path, tmp_path: Path) -> No
         assert not set(change["gained"]) & set(change["lost"])
 
 
-def test_skills_are_found_in_folders_and_one_may_stand_alone(late: Path, few: Path) -> None:
+def test_skill_argument_is_a_skill_or_a_folder_of_skills(late: Path, few: Path) -> None:
     result = run("--skill", "late", "--skills-dir", late.parent, "--questions", few, "--messages",
                  SAMPLE / "messages.jsonl")  # fmt: skip
     assert result.exit_code == 0, result.stderr
@@ -109,7 +109,7 @@ def test_skills_are_found_in_folders_and_one_may_stand_alone(late: Path, few: Pa
     assert "against" not in result.stdout
 
 
-def test_a_running_server_is_asked_about_the_questions_users(server: Server, user: str, tmp_path: Path) -> None:
+def test_running_server_is_queried_for_the_question_users(server: Server, user: str, tmp_path: Path) -> None:
     with Client(server.target) as client:
         written = client.write(
             [chat_message(user_id=user, message_id="m1", ts=datetime.now(UTC), role="user", content="我对芒果过敏。")]
@@ -157,7 +157,9 @@ def test_file_errors_name_the_line(tmp_path: Path) -> None:
         (["--skill", "a", "--questions", "{few}", "--json", "{tmp}/nowhere/out"], "does not exist"),
     ],
 )
-def test_wrong_usage(arguments: list[str], complaint: str, late: Path, few: Path, tmp_path: Path) -> None:
+def test_invalid_arguments_are_usage_errors(
+    arguments: list[str], complaint: str, late: Path, few: Path, tmp_path: Path
+) -> None:
     result = run(*(argument.format(few=few, late=late, tmp=tmp_path) for argument in arguments))
     assert result.exit_code == 2, result.stderr
     assert complaint in " ".join(result.stderr.split())

@@ -29,7 +29,7 @@ RECALLED = [
 ]
 
 
-def test_all_and_every_category_have_their_figures_with_intervals() -> None:
+def test_every_category_and_the_total_have_metrics_with_intervals() -> None:
     result = summarize_answers(RECALLED)
     assert set(result) == {"all", "categories"}
     assert set(result["categories"]) == {"easy", "hard", "adversarial"}
@@ -41,7 +41,7 @@ def test_all_and_every_category_have_their_figures_with_intervals() -> None:
         assert low <= everything[name] <= high
 
 
-def test_unanswerable_questions_count_for_verdicts_and_costs_alone() -> None:
+def test_unanswerable_questions_count_only_for_verdicts_and_costs() -> None:
     result = summarize_answers(RECALLED)
     everything, adversarial = result["all"], result["categories"]["adversarial"]
     assert (everything["questions"], everything["answerable"], everything["cut_questions"]) == (5, 3, 1)
@@ -54,7 +54,7 @@ def test_unanswerable_questions_count_for_verdicts_and_costs_alone() -> None:
     assert adversarial["latency_p50_ms"] == 4.5
 
 
-def test_verdicts_are_held_against_the_other_side_of_the_whole_set() -> None:
+def test_verdict_metrics_use_the_opposite_class_of_the_whole_set() -> None:
     result = summarize_answers(RECALLED)
     easy, adversarial = result["categories"]["easy"], result["categories"]["adversarial"]
     assert result["all"]["sufficiency_auc"] == pytest.approx(5 / 6, abs=1e-4)
@@ -73,7 +73,7 @@ def test_undefined_metrics_are_omitted() -> None:
     assert one_sided["answered"] == 1
 
 
-def test_languages_and_questions_about_somebody_else_have_their_figures() -> None:
+def test_languages_and_questions_about_other_people_have_metrics() -> None:
     english, chinese = (
         Answer(
             Question("q", "u", "?", "easy", frozenset("a"), None, language=language),
@@ -90,13 +90,13 @@ def test_languages_and_questions_about_somebody_else_have_their_figures() -> Non
     assert result["all"]["off_topic_refused"] == 0.75
 
 
-def test_the_curve_of_refusals_goes_from_all_answered_to_few() -> None:
+def test_refusal_curve_starts_with_all_questions_answered() -> None:
     curve = summarize_answers(RECALLED)["all"]["refusal_curve"]
     assert curve[0] == (1.0, 0.5)
     assert [answered for answered, _ in curve] == sorted((answered for answered, _ in curve), reverse=True)
 
 
-def test_unanswered_prompts_count_only_as_waiting() -> None:
+def test_unanswered_prompts_count_only_as_pending() -> None:
     result = MethodResult(("a",), verdict="SUPPORTED", prompts=("中文", "x" * 300))
     answers = [
         answer("easy", {"a"}, result),
@@ -108,7 +108,7 @@ def test_unanswered_prompts_count_only_as_waiting() -> None:
     assert summarize_answers(answers[1:])["all"]["waiting"] == 1
 
 
-def test_questions_of_conversations_have_figures_by_conversation() -> None:
+def test_conversation_questions_have_metrics_by_conversation() -> None:
     question = Question("q", "u", "?", "easy", frozenset("a"), None, conversations={"a": "1", "b": "2"})
     everything = summarize_answers([Answer(question, MethodResult(("b", "a")), 1.0, None)])["all"]
     assert everything["session_recall@5"] == 1

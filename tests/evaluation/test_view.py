@@ -33,14 +33,14 @@ def view(*statements: str, conflicts: tuple[tuple[str, str], ...] = ()) -> ViewC
     )
 
 
-def test_any_message_that_proves_a_needed_thing_will_do() -> None:
+def test_any_evidence_message_of_a_fact_counts_as_found() -> None:
     metrics = compute_view_metrics([LabeledView(evaluated({"a", "b"}, {"c"}), view("b", "x"))])
     assert metrics["view_recall"] == 0.5
     assert metrics["view_full"] == 0
     assert compute_view_metrics([LabeledView(evaluated({"a", "b"}, {"c"}), view("b c"))])["view_full"] == 1
 
 
-def test_recall_counts_things_and_full_counts_questions() -> None:
+def test_view_recall_averages_facts_and_view_full_averages_questions() -> None:
     judged = [LabeledView(evaluated({"a"}), view("a")), LabeledView(evaluated({"a"}, {"b"}, {"c"}), view())]
     metrics = compute_view_metrics(judged)
     assert metrics["view_recall"] == 0.25
@@ -55,16 +55,16 @@ def test_precision_counts_statements_and_old_values_are_relevant() -> None:
 @pytest.mark.parametrize(
     ("statements", "right"), [(("a", "o"), 1), (("o", "a"), 0), (("x", "a"), 1), (("x",), 0), ((), 0), (("a o",), 0)]
 )
-def test_the_current_value_comes_first_or_not(statements: tuple[str, ...], right: int) -> None:
+def test_current_first_requires_the_current_value_first(statements: tuple[str, ...], right: int) -> None:
     question = evaluated({"a"}, old={"o"}, category="current")
     assert compute_view_metrics([LabeledView(question, view(*statements))])["current_first"] == right
 
 
-def test_questions_without_an_old_value_say_nothing_of_what_is_current() -> None:
+def test_questions_without_an_old_value_do_not_count_for_current_first() -> None:
     assert "current_first" not in compute_view_metrics([LabeledView(evaluated({"a"}, category="current"), view("a"))])
 
 
-def test_a_contradiction_is_found_if_a_pair_cites_both_sides() -> None:
+def test_contradiction_is_found_if_a_pair_cites_both_sides() -> None:
     question = evaluated({"a"}, {"b"}, verdict="CONFLICTING")
     right, half = view("a", "b", conflicts=(("a", "b"),)), view("a", "b", conflicts=(("a", "x"),))
     assert compute_conflict_metrics([LabeledView(question, right), LabeledView(question, half)]) == {
@@ -73,7 +73,7 @@ def test_a_contradiction_is_found_if_a_pair_cites_both_sides() -> None:
     }
 
 
-def test_a_contradiction_where_there_is_none_is_false() -> None:
+def test_unlabeled_contradiction_is_a_false_positive() -> None:
     judged = [
         LabeledView(evaluated({"a"}), view("a", conflicts=(("a", "x"),))),
         LabeledView(evaluated({"a"}), view("a")),
@@ -98,13 +98,13 @@ def test_a_contradiction_where_there_is_none_is_false() -> None:
         (evaluated({"a"}, {"b"}, verdict="CONFLICTING"), view("a", "b"), "SUPPORTED", False),
     ],
 )
-def test_a_recall_is_right_in_all_respects_or_not(
+def test_recall_is_correct_only_if_every_criterion_is_met(
     question: Question, memory_view: ViewCitations, verdict: str, *, right: bool
 ) -> None:
     assert is_verdict_correct(LabeledView(question, memory_view), verdict) is right
 
 
-def test_a_view_is_read_section_by_section() -> None:
+def test_view_statements_are_read_section_by_section() -> None:
     def statement(*ids: str) -> pb.Statement:
         return pb.Statement(citations=[pb.Citation(message_id=item) for item in ids])
 
@@ -117,7 +117,7 @@ def test_a_view_is_read_section_by_section() -> None:
     assert read_view(reply) == view("a b", "p", "c", conflicts=(("a", "p"),))
 
 
-def test_off_topic_questions_go_to_another_user_of_their_language() -> None:
+def test_off_topic_questions_are_asked_of_another_user_with_the_same_language() -> None:
     def of(user: str, language: str, verdict: str = "SUPPORTED") -> Question:
         return Question(
             "q", user, "?", "single", frozenset("a"), None, (frozenset("a"),), frozenset(), verdict, language

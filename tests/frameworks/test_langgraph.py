@@ -18,7 +18,7 @@ from nomemory.frameworks.langgraph_store import MemoryStore
 ROOT, TRIP = ("memories",), ("memories", "trip")
 
 
-def test_a_search_finds_the_users_messages_best_first(client: Client, ann: str) -> None:
+def test_search_returns_the_users_messages_best_first(client: Client, ann: str) -> None:
     store = MemoryStore(client, ann)
     hits = store.search(ROOT, query="What am I allergic to?", limit=2)
     assert (hits[0].key, hits[0].namespace, hits[0].value["content"]) == ("a1", ROOT, PEANUTS)
@@ -29,7 +29,7 @@ def test_a_search_finds_the_users_messages_best_first(client: Client, ann: str) 
     assert CANARY not in str(store.search((), query="allergic to canaries", limit=50))
 
 
-def test_without_a_query_it_reads_by_time(client: Client, ann: str) -> None:
+def test_search_without_a_query_lists_by_time(client: Client, ann: str) -> None:
     store = MemoryStore(client, ann)
     assert [item.key for item in store.search(ROOT, limit=3, offset=1)] == ["c0", "a2", "a1"]
     assert [item.key for item in store.search(TRIP)] == ["c1", "c0"]
@@ -38,7 +38,7 @@ def test_without_a_query_it_reads_by_time(client: Client, ann: str) -> None:
     assert [item.key for item in store.search(ROOT, filter=between)] == ["a1"]
 
 
-def test_an_item_is_where_its_namespace_says(client: Client, ann: str) -> None:
+def test_item_is_found_only_in_its_namespace(client: Client, ann: str) -> None:
     store = MemoryStore(client, ann)
     item = store.get(TRIP, "c1")
     assert item
@@ -56,7 +56,7 @@ def test_stored_entry_is_found(noting: Noting, user: str) -> None:
     assert noting.at_least[-1] == noting.tokens[-1] != ""
 
 
-async def test_putting_stores_changes_and_deletes_a_message(client: Client, user: str) -> None:
+async def test_put_stores_changes_and_deletes_a_message(client: Client, user: str) -> None:
     store = MemoryStore(client, user)
     await store.aput(TRIP, "m1", {"content": "I moved to Basel.", "said_at": "2026-01-05T09:00:00Z"})
     item = await store.aget(TRIP, "m1")
@@ -109,7 +109,7 @@ def test_record_that_is_not_a_message_is_rejected(client: Client, ann: str) -> N
     assert client.count_messages(ann) == 5
 
 
-def test_a_namespace_of_elsewhere_is_refused(client: Client, ann: str) -> None:
+def test_namespace_outside_the_store_is_rejected(client: Client, ann: str) -> None:
     store = MemoryStore(client, ann, (ann, "memories"))
     assert [item.key for item in store.search((ann,), limit=1)] == ["c1"]
     for namespace in ((f"{ann}-other", "memories"), (ann, "memories", "trip", "more"), (ann,)):
@@ -121,7 +121,7 @@ def test_a_namespace_of_elsewhere_is_refused(client: Client, ann: str) -> None:
         store.search((f"{ann}-other",), query="canaries")
 
 
-def test_namespaces_are_the_conversations(client: Client, ann: str) -> None:
+def test_conversations_are_listed_as_namespaces(client: Client, ann: str) -> None:
     store = MemoryStore(client, ann)
     assert store.list_namespaces() == [ROOT, TRIP]
     assert store.list_namespaces(prefix=TRIP) == [TRIP]
@@ -131,7 +131,7 @@ def test_namespaces_are_the_conversations(client: Client, ann: str) -> None:
     assert store.list_namespaces(prefix=("other",)) == []
 
 
-async def test_a_batch_is_carried_out_in_its_order(client: Client, user: str) -> None:
+async def test_batch_operations_run_in_order(client: Client, user: str) -> None:
     put, get = PutOp(ROOT, "m1", {"content": "I moved to Basel."}), GetOp(ROOT, "m1")
     before, _, after, _, gone = await MemoryStore(client, user).abatch([get, put, get, PutOp(ROOT, "m1", None), get])
     assert before is None

@@ -14,7 +14,7 @@ from llama_index.core.schema import QueryBundle
 from nomemory.frameworks.llama_index_retriever import MemoryRetriever
 
 
-def test_a_retriever_finds_messages_whole(client: Client, ann: str) -> None:
+def test_retriever_returns_complete_messages(client: Client, ann: str) -> None:
     (document,) = MemoryRetriever(client, ann, top_k=1).retrieve("What am I allergic to?")
     assert (document.node.node_id, document.node.get_content()) == ("a1", PEANUTS)
     assert document.node.metadata["said_at"] == "2026-01-05T09:01:00Z"

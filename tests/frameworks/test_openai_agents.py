@@ -53,7 +53,7 @@ def test_memory_session_implements_the_session_protocol(client: Client, user: st
         MemorySession(client, user, "")
 
 
-async def test_items_come_back_in_their_order(client: Client, user: str) -> None:
+async def test_items_are_returned_in_their_order(client: Client, user: str) -> None:
     session = MemorySession(client, user, "monday")
     await session.add_items(items(*(user_says(f"number {n}") for n in range(3))))
     await session.add_items(items(CALL, OUTPUT, user_says("number 3")))
@@ -83,7 +83,7 @@ async def test_session_items_are_stored_as_messages_with_their_roles(client: Cli
     assert back[1:] == [{"role": "assistant", "content": "Noted."}, {"role": "system", "content": "Be brief."}, picture]
 
 
-async def test_popping_and_clearing_delete_from_the_memory(client: Client, ann: str) -> None:
+async def test_pop_and_clear_delete_messages(client: Client, ann: str) -> None:
     session = MemorySession(client, ann, "trip")
     assert await session.pop_item() == {"role": "assistant", "content": "Kochi it is."}
     assert client.batch_get(ann, ["c1"]).missing_message_ids == ["c1"]
@@ -93,21 +93,21 @@ async def test_popping_and_clearing_delete_from_the_memory(client: Client, ann: 
     assert client.count_messages(ann) == 3
 
 
-async def test_items_that_are_no_text_can_be_left_out(client: Client, user: str) -> None:
+async def test_non_text_items_can_be_omitted(client: Client, user: str) -> None:
     session = MemorySession(client, user, "monday", keep_others=False)
     await session.add_items(items(user_says("hello"), CALL, OUTPUT))
     assert items(*await session.get_items()) == [user_says("hello")]
     await session.add_items([])
 
 
-async def test_a_batch_with_an_item_that_is_too_large_is_refused_whole(client: Client, user: str) -> None:
+async def test_batch_with_an_oversized_item_is_rejected(client: Client, user: str) -> None:
     session = MemorySession(client, user, "monday")
     with pytest.raises(NoMemoryError, match="INVALID_ARGUMENT"):
         await session.add_items(items(user_says("hello"), {**OUTPUT, "output": "x" * 300_000}))
     assert await session.get_items() == []
 
 
-async def test_messages_of_others_have_no_more_weight_than_a_model(client: Client, user: str) -> None:
+async def test_tool_and_marked_messages_get_the_assistant_role(client: Client, user: str) -> None:
     message = chat_message(
         user_id=user, conversation_id="monday", ts="2026-01-05T09:00:00Z", role="tool", content="Hi."
     )
@@ -118,7 +118,7 @@ async def test_messages_of_others_have_no_more_weight_than_a_model(client: Clien
     assert roles == ["assistant", "assistant"]
 
 
-async def test_a_run_remembers_the_run_before(client: Client, user: str, script: ChatScript) -> None:
+async def test_run_receives_the_items_of_the_previous_run(client: Client, user: str, script: ChatScript) -> None:
     script.answers = [says("Noted."), says("You moved to Basel.")]
     for user_input in ("I moved to Basel.", "Where do I live?"):
         session = MemorySession(client, user, "monday")
@@ -129,7 +129,7 @@ async def test_a_run_remembers_the_run_before(client: Client, user: str, script:
     assert client.count_messages(user, conversation_id="monday") == 4
 
 
-async def test_a_run_calls_the_memorys_tools(client: Client, ann: str, script: ChatScript) -> None:
+async def test_run_calls_the_memory_tools(client: Client, ann: str, script: ChatScript) -> None:
     call_arguments = {"query": "What am I allergic to?"}
     script.answers = [
         wants("recall", {**call_arguments, "user_id": f"{ann}-other"}),

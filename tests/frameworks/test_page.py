@@ -41,7 +41,7 @@ def test_the_page_has_an_example_for_every_framework() -> None:
 
 
 @pytest.mark.parametrize("framework", PACKAGES)
-def test_its_example_finds_what_was_said(
+def test_documented_example_finds_the_message(
     framework: str, server: Server, ann: str, script: ChatScript, capsys: pytest.CaptureFixture[str]
 ) -> None:
     package = pytest.importorskip(PACKAGES[framework], reason="scripts/check_frameworks installs it")
@@ -56,7 +56,7 @@ def test_its_example_finds_what_was_said(
         assert PEANUTS in str(script.bodies[-1]["messages"])
 
 
-def test_every_extra_is_on_the_page_installed_and_pinned() -> None:
+def test_every_framework_extra_is_documented_installed_and_pinned() -> None:
     project = tomllib.loads((ROOT / "clients" / "python" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     script = (ROOT / "scripts" / "check_frameworks").read_text(encoding="utf-8")
     pinned = (ROOT / "constraints-frameworks.txt").read_text(encoding="utf-8")

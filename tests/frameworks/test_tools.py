@@ -35,7 +35,7 @@ def ids(tools: MemoryTools, name: str, **arguments: object) -> list[str]:
     return [item["message_id"] for item in call_tool(tools, name, **arguments)["messages"]]
 
 
-def test_the_definitions_are_those_of_the_mcp_server() -> None:
+def test_tool_definitions_equal_those_of_the_mcp_server() -> None:
     script = ROOT / "scripts" / "gen_tool_definitions.py"
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -57,7 +57,7 @@ def test_caller_without_ingest_scope_is_not_offered_remember(client: Client, use
     assert not client.count_messages(user)
 
 
-def test_forget_is_offered_only_to_programs_that_ask_for_it(client: Client, ann: str) -> None:
+def test_forget_tool_is_offered_only_on_request(client: Client, ann: str) -> None:
     writing, deleting = MemoryTools(client, ann, may_write=True), MemoryTools(client, ann, may_delete=True)
     assert [function["name"] for function in writing.functions] == [*READS, "remember"]
     assert [function["name"] for function in deleting.functions] == [*READS, "forget"]
@@ -73,7 +73,7 @@ def test_the_text_of_a_recall_starts_with_its_verdict(client: Client, ann: str) 
     assert text.startswith("Verdict: ")
 
 
-def test_every_tool_reads_its_users_messages(client: Client, ann: str) -> None:
+def test_every_tool_reads_only_messages_of_its_user(client: Client, ann: str) -> None:
     tools = MemoryTools(client, ann)
     assert PEANUTS in tools.run("recall", {"query": "What am I allergic to?"})
     assert ids(tools, "search", query="What am I allergic to?")[0] == "a1"
@@ -83,7 +83,7 @@ def test_every_tool_reads_its_users_messages(client: Client, ann: str) -> None:
     assert ids(tools, "neighbors", message_id="a1", before=1, after=1) == ["a0", "a1", "a2"]
 
 
-def test_a_filter_narrows_and_a_cursor_goes_on(client: Client, ann: str) -> None:
+def test_filter_restricts_results_and_cursor_continues(client: Client, ann: str) -> None:
     tools = MemoryTools(client, ann)
     filter_arguments = {"role": "ASSISTANT", "conversation_id": "trip", "since": "2026-01-05"}
     assert ids(tools, "lexical_search", query="Kochi", **filter_arguments) == ["c1"]
@@ -92,7 +92,7 @@ def test_a_filter_narrows_and_a_cursor_goes_on(client: Client, ann: str) -> None
     assert ids(tools, "messages_list", cursor=first["next_cursor"]) == ["a1", "a0"]
 
 
-def test_results_are_those_of_the_mcp_server(client: Client, ann: str) -> None:
+def test_results_equal_those_of_the_mcp_server(client: Client, ann: str) -> None:
     (shown,) = call_tool(MemoryTools(client, ann), "neighbors", message_id="c1", before=0)["messages"]
     assert shown == {
         "message_id": "c1",
@@ -113,7 +113,7 @@ def test_remember_retracts_earlier_messages(client: Client, user: str) -> None:
     assert "items of retracts must be a string" in tools.call("remember", {"content": "x", "retracts": [1]})
 
 
-def test_remembering_stores_what_was_said(client: Client, user: str) -> None:
+def test_remember_stores_the_content_unchanged(client: Client, user: str) -> None:
     tools = MemoryTools(client, user, may_write=True)
     call_arguments = {"content": "I moved to Basel.", "message_id": "m1", "said_at": "2026-01-05T09:00:00"}
     outcomes = [call_tool(tools, "remember", **call_arguments)["outcome"] for _ in range(2)]
@@ -138,7 +138,7 @@ def test_remembered_message_is_found(noting: Noting, user: str, name: str, call_
     assert noting.at_least[-1] == noting.tokens[-1] != ""
 
 
-def test_a_search_that_would_wait_in_vain_finds_what_there_is() -> None:
+def test_search_is_repeated_without_the_write_token_if_the_index_lags() -> None:
     late = Fault(Reason.ERROR_REASON_INDEX_LAGGING, "the vector index has not applied this write yet")
     written = ingest.WriteMessagesResponse(results=[ingest.WriteResult()])
     written.write_token = "w_1"  # noqa: S105 - not a secret
@@ -160,7 +160,7 @@ def test_unknown_tool_argument_error_lists_valid_arguments(client: Client, ann: 
 
 
 @pytest.mark.parametrize("name", READS)
-def test_no_argument_names_another_user(client: Client, ann: str, name: str) -> None:
+def test_tool_arguments_cannot_select_another_user(client: Client, ann: str, name: str) -> None:
     tools = MemoryTools(client, ann)
     needed: dict[str, object] = {"query": "canaries", "message_id": "b0"}
     call_arguments = {key: value for key, value in needed.items() if key in TOOLS[name].arguments.model_fields}
