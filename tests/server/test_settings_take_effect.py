@@ -40,7 +40,7 @@ async def test_a_token_that_has_just_expired_is_valid_within_the_leeway() -> Non
 
     def settings(leeway_s: float) -> Settings:
         return Settings.from_environment(
-            jwt_secret=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, jwt_scopes="query", jwt_leeway_s=leeway_s
+            jwt_secret=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, jwt_default_scopes="query", jwt_leeway_s=leeway_s
         )
 
     assert (await make_authenticator(settings(600.0)).authenticate(metadata, dict)).user_id == "ann"

@@ -72,7 +72,14 @@ def test_a_malformed_record_is_ignored(tmp_path: Path, written: str) -> None:
     assert read_model_record(tmp_path / "none.json") is None
 
 
-def test_a_changed_previous_model_does_not_overwrite_cached_vectors(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("more_variables", "cause"),
+    [({}, "provide the model small instead"), ({"NOMEMORY_REMOVED": "1"}, "unknown settings: NOMEMORY_REMOVED")],
+    ids=["changed model", "removed setting"],
+)
+def test_previous_model_that_cannot_be_restored_is_unavailable(
+    tmp_path: Path, more_variables: dict[str, str], cause: str
+) -> None:
     class Now(DisabledEmbedder):
         kind = "scripted"
 
@@ -82,7 +89,9 @@ def test_a_changed_previous_model_does_not_overwrite_cached_vectors(tmp_path: Pa
     backlog.add_changes([ChangeRef(1, "u", "m")], FeedPosition.from_sequence(1))
     backlog.mark_applied(backlog.read_pending_messages([], 1))
     backlog.close()
-    write_model_record(directory.model_record, ModelRecord.from_settings(settings(HERE, "small"), "gone-8"))
+    record = ModelRecord.from_settings(settings(HERE, "small"), "gone-8")
+    changed = ModelRecord(record.collection, {**record.variables, **more_variables})
+    write_model_record(directory.model_record, changed)
     now = settings(HERE, "large")
-    with pytest.raises(PreviousModelUnavailableError, match="provide the model small instead"):
+    with pytest.raises(PreviousModelUnavailableError, match=cause):
         restore_previous_model(now, directory, Now(8), log, ActiveFaults())

@@ -49,6 +49,7 @@ class ModelRecord:
 
         Raises:
             ValidationError: the recorded settings are no longer valid.
+            UnknownSettingError: a recorded setting no longer exists.
         """
         same = self.variables.get(_ENDPOINT) == _remove_credentials(settings.openai.base_url)
         key = settings.embedder.previous_api_key or (settings.openai.api_key if same else None)

@@ -19,6 +19,10 @@ from nomemory.server.runtime.settings.mcp import McpSettings
 from nomemory.server.runtime.settings.recall import RecallSettings
 
 
+class UnknownSettingError(Exception):
+    """A name does not belong to a setting; the message contains the name."""
+
+
 class Settings(BaseModel):
     """All settings of a server, in groups."""
 
@@ -55,7 +59,7 @@ class Settings(BaseModel):
 
         Raises:
             ValidationError: a value is invalid.
-            TypeError: an override is not a setting.
+            UnknownSettingError: an override is not a setting.
         """
         variables = _list_known_variables()
         environment = ((name.upper(), value) for name, value in os.environ.items())
@@ -67,7 +71,7 @@ class Settings(BaseModel):
 
         Raises:
             ValidationError: a value is invalid.
-            TypeError: a change is not a change of a setting.
+            UnknownSettingError: a change is not a change of a setting.
         """
         values = {
             variable: getattr(getattr(self, name), field)
@@ -107,7 +111,7 @@ def _convert_overrides(overrides: Mapping[str, object]) -> dict[str, object]:
     """Return the overrides by environment variable."""
     values = {_get_variable(name): value for name, value in overrides.items()}
     if unknown := sorted(values.keys() - _list_known_variables()):
-        raise TypeError(f"unknown settings: {', '.join(unknown)}")
+        raise UnknownSettingError(f"unknown settings: {', '.join(unknown)}")
     return values
 
 

@@ -17,6 +17,7 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.processes.watchdog import build_watch_policy
 from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.settings.settings import UnknownSettingError
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.tracing.traced import trace_embedder
 from nomemory.server.search.semantic.collection import (
@@ -91,7 +92,7 @@ def restore_previous_model(
     if previous != collection and not discard_foreign_vectors(previous, log) and has_stored_points(previous.backlog):
         try:
             return _restore_model(settings, record, faults, meters or Meters())
-        except (StartupError, ValidationError, PreviousModelUnavailableError) as error:
+        except (StartupError, ValidationError, UnknownSettingError, PreviousModelUnavailableError) as error:
             cause = str(error).partition("\n")[0]
             raise PreviousModelUnavailableError(
                 _LOST.format(previous=previous.name, cause=cause, model=current.model)
