@@ -73,7 +73,7 @@ def ranked(draw: st.DrawFn) -> tuple[Timeline, Ranking, RankingWeights]:
 
 
 @given(ranked())
-def test_a_ranking_is_finite_adds_up_and_has_one_as_its_best(made: tuple[Timeline, Ranking, RankingWeights]) -> None:
+def test_scores_are_finite_and_have_a_maximum_of_one(made: tuple[Timeline, Ranking, RankingWeights]) -> None:
     _, ranking, _ = made
     assert np.isfinite(ranking.scores).all()
     assert ranking.scores == pytest.approx(sum(ranking.components.values()))
@@ -96,7 +96,7 @@ def test_feedback_scores_are_between_zero_and_one(made: tuple[Timeline, Ranking,
 
 
 @given(messages, st.randoms(use_true_random=False))
-def test_a_timeline_is_the_same_in_whatever_order_messages_come(some: list[LoggedMessage], rng: object) -> None:
+def test_timeline_does_not_depend_on_the_input_order(some: list[LoggedMessage], rng: object) -> None:
     mixed = list(some)
     rng.shuffle(mixed)  # type: ignore[attr-defined]  # a Random
     first, other = build_timeline(some), build_timeline(mixed)
@@ -122,7 +122,7 @@ def test_a_message_follows_the_previous_one_in_its_conversation_within_the_time_
 
 
 @given(ranked())
-def test_the_talk_around_is_the_mean_of_nine(made: tuple[Timeline, Ranking, RankingWeights]) -> None:
+def test_context_score_is_the_mean_of_a_nine_message_window(made: tuple[Timeline, Ranking, RankingWeights]) -> None:
     line, _, _ = made
     scores = np.linspace(0, 1, len(line))
     talk = add_context(line, Ranking(scores, {"words": scores}), RankingWeights())
@@ -136,7 +136,7 @@ def test_the_talk_around_is_the_mean_of_nine(made: tuple[Timeline, Ranking, Rank
 
 
 @given(messages, st.integers(0, 21), st.sampled_from([None, Role.USER, Role.ASSISTANT]), st.sampled_from(["", "c"]))
-def test_a_timeline_narrows_as_a_filter_does(
+def test_timeline_filter_mask_equals_the_filter(
     some: list[LoggedMessage], at: int, role: Role | None, conversation: str
 ) -> None:
     message_filter = Filter(at * MINUTE_US, 15 * 10 * MINUTE_US, role, conversation)
@@ -152,7 +152,7 @@ def test_a_timeline_narrows_as_a_filter_does(
 
 
 @given(messages, st.integers(0, 21))
-def test_messages_sent_after_the_time_of_a_question_leave_the_pool(some: list[LoggedMessage], at: int) -> None:
+def test_messages_after_the_query_time_are_not_candidates(some: list[LoggedMessage], at: int) -> None:
     until_us = at * 10 * MINUTE_US
     pool = CandidatePool(build_timeline(some), len(some), Filter(until_us=until_us))
     remaining = pool.truncate(until_us).timeline.logged
@@ -160,7 +160,7 @@ def test_messages_sent_after_the_time_of_a_question_leave_the_pool(some: list[Lo
 
 
 @given(messages, st.sets(st.integers(1, 40)))
-def test_versions_are_located(some: list[LoggedMessage], sequences: set[int]) -> None:
+def test_existing_versions_are_located_by_sequence(some: list[LoggedMessage], sequences: set[int]) -> None:
     line = build_timeline(some)
     located, standing = line.locate_versions(np.array(sorted(sequences), dtype=np.int64))
     for sequence, index, stands in zip(sorted(sequences), located.tolist(), standing.tolist(), strict=True):
@@ -173,7 +173,7 @@ def index_of(line: Timeline, sequence: int) -> int:
     return [message.sequence for message in line.logged].index(sequence)
 
 
-def test_words_count_where_they_stand_beside_and_by_who_bears_them() -> None:
+def test_term_scores_include_neighbors_and_sender_names() -> None:
     some = [logged(n + 1, "x" * 20, n * MINUTE_US, "Ann" if n == 8 else "Bob", "c") for n in range(10)]
     line = build_timeline(some)
     occurrences = {"lisbon": TermOccurrences(1, np.array([4])), "ann": TermOccurrences(0, np.array([], dtype=np.int64))}
@@ -187,7 +187,7 @@ def test_words_count_where_they_stand_beside_and_by_who_bears_them() -> None:
 
 
 @given(messages, st.dictionaries(st.sampled_from("abcdef"), st.sets(st.integers(0, 29)), max_size=6), st.integers(0, 9))
-def test_words_score_finitely_and_cover_at_most_all(
+def test_term_scores_are_finite_and_coverage_is_at_most_one(
     some: list[LoggedMessage], indexes_by_term: dict[str, set[int]], more: int
 ) -> None:
     line = build_timeline(some)
@@ -210,12 +210,12 @@ def hits(*scores: float) -> list[VectorHit]:
     return [VectorHit(score, 0, n + 1) for n, score in enumerate(scores)]
 
 
-def test_nearness_goes_from_nothing_to_one_and_versions_that_are_gone_have_no_part() -> None:
+def test_semantic_scores_are_normalized_and_ignore_deleted_versions() -> None:
     line = build_timeline([logged(n, "x", n) for n in range(1, 6)])
-    complete = compute_semantic_scores(line, SemanticHits(hits(0.9, 0.8, 0.7, 0.6, 0.5)), is_complete=True, total=5)
+    complete = compute_semantic_scores(line, SemanticHits(hits(0.9, 0.8, 0.7, 0.6, 0.5), is_complete=True), total=5)
     assert complete is not None
     assert complete.normalized_cosines.tolist() == pytest.approx([1, 0.75, 0.5, 0.25, 0])
-    cut = compute_semantic_scores(line, SemanticHits(hits(0.9, 0.8)), is_complete=False, total=5)
+    cut = compute_semantic_scores(line, SemanticHits(hits(0.9, 0.8), is_complete=False), total=5)
     assert cut is not None
     assert cut.is_hit.tolist() == [1, 1, 0, 0, 0]
     assert (
@@ -228,12 +228,12 @@ def test_nearness_goes_from_nothing_to_one_and_versions_that_are_gone_have_no_pa
     )
     assert cut.cosines.tolist() == [0.9, 0.8, 0, 0, 0]
     gone = [VectorHit(0.99, 0, 77), *hits(0.9, 0.8, 0.7, 0.6, 0.5), VectorHit(0.1, 0, 78)]
-    with_gone = compute_semantic_scores(line, SemanticHits(gone), is_complete=True, total=5)
+    with_gone = compute_semantic_scores(line, SemanticHits(gone, is_complete=True), total=5)
     assert with_gone is not None
     assert with_gone.normalized_cosines.tolist() == complete.normalized_cosines.tolist()
-    assert compute_semantic_scores(line, SemanticHits([VectorHit(0.9, 0, 77)]), is_complete=True, total=5) is None
-    assert compute_semantic_scores(line, SemanticHits([]), is_complete=True, total=5) is None
-    equal = compute_semantic_scores(line, SemanticHits(hits(0.5, 0.5)), is_complete=True, total=5)
+    assert compute_semantic_scores(line, SemanticHits([VectorHit(0.9, 0, 77)], is_complete=True), total=5) is None
+    assert compute_semantic_scores(line, SemanticHits([], is_complete=True), total=5) is None
+    equal = compute_semantic_scores(line, SemanticHits(hits(0.5, 0.5), is_complete=True), total=5)
     assert equal is not None
     assert equal.normalized_cosines.tolist() == [1, 1, 0, 0, 0]
 
@@ -242,11 +242,11 @@ def test_nearness_goes_from_nothing_to_one_and_versions_that_are_gone_have_no_pa
 def test_z_scores_are_computed_over_all_messages_of_the_user(scores: list[float], more: int) -> None:
     scores.sort(reverse=True)
     line = build_timeline([logged(n, "x", n) for n in range(1, len(scores) + 1)])
-    whole = compute_semantic_scores(line, SemanticHits(hits(*scores)), is_complete=True, total=len(scores))
+    whole = compute_semantic_scores(line, SemanticHits(hits(*scores), is_complete=True), total=len(scores))
     assert whole is not None
     assert whole.mean == pytest.approx(np.mean(scores))
     assert whole.deviation == pytest.approx(np.std(scores), abs=1e-6)
-    cut = compute_semantic_scores(line, SemanticHits(hits(*scores)), is_complete=False, total=len(scores) + more)
+    cut = compute_semantic_scores(line, SemanticHits(hits(*scores), is_complete=False), total=len(scores) + more)
     assert cut is not None
     assert cut.mean <= whole.mean + 1e-9
     for meaning in (whole, cut):
@@ -254,7 +254,7 @@ def test_z_scores_are_computed_over_all_messages_of_the_user(scores: list[float]
         assert (np.diff(meaning.z_scores[: len(scores)]) <= 0).all()
 
 
-def test_equally_good_messages_lead_together_or_not_at_all() -> None:
+def test_tied_messages_are_selected_for_feedback_together() -> None:
     line = build_timeline([logged(n, f"word{n}", n) for n in range(1, 31)])
     assert select_feedback(line, np.ones(30), set()) == []
     scores = np.zeros(30)
@@ -300,12 +300,12 @@ def test_questions_about_the_assistant_or_the_user_are_distinguished(text: str, 
     assert not (analysis.asks_about_assistant and analysis.asks_about_user)
 
 
-def test_a_long_text_asks_for_as_many_terms_as_a_query_may_have() -> None:
+def test_long_text_is_limited_to_the_maximum_number_of_terms() -> None:
     analysis = parse_question(QuestionAnalysis("".join(chr(0x4E00 + n) for n in range(1900)) + "？", NOW), [])
     assert sum(len(sentence.terms) for sentence in analysis.sentences) <= 4 * 128
 
 
-async def test_kept_timelines_are_the_latest_and_bounded() -> None:
+async def test_cached_timelines_are_the_latest_and_limited() -> None:
     kept = TimelineCache(max_bytes=50_000)
     made: list[TimelineKey] = []
 
@@ -348,7 +348,7 @@ def test_features_of_known_messages_are_reused(some: list[LoggedMessage]) -> Non
         assert item.sequence == 99 or features is before[item.sequence]
 
 
-def test_features_are_kept_within_their_room() -> None:
+def test_feature_cache_size_is_limited() -> None:
     some = [logged(n, f"{n} Ann said “so” in 19{n}") for n in range(400)]
     kept, room = FeatureCache(60_000), 60_000
     for at in range(0, 400, 7):
@@ -368,6 +368,6 @@ def test_features_are_kept_within_their_room() -> None:
         ("We sing in Porto on Friday.", True, False),
     ],
 )
-def test_a_statement_before_a_question_counts_as_an_assertion(content: str, *, named: bool, little: bool) -> None:
+def test_statement_before_a_question_counts_as_an_assertion(content: str, *, named: bool, little: bool) -> None:
     line = build_timeline([logged(1, content, name="Ann" if named else "")])
     assert line.lacks_assertion.tolist() == [little]

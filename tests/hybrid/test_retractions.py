@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring import services
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 
@@ -36,7 +37,7 @@ def parts(item: q.HybridItem) -> dict[str, float]:
 
 
 @pytest.mark.both_logs
-def test_a_retracted_message_ranks_below_its_retraction(vector_server: Server, user: str) -> None:
+def test_retracted_message_ranks_below_its_retraction(vector_server: Server, user: str) -> None:
     answer = ask(vector_server, user, QUESTION, write(vector_server, talk(user, "wrong")), explain=True)
     right, wrong = answer.items[:2]
     assert result_ids(answer)[:2] == ["right", "wrong"]
@@ -47,14 +48,14 @@ def test_a_retracted_message_ranks_below_its_retraction(vector_server: Server, u
         assert sum(parts(item).values()) == pytest.approx(item.score, abs=1e-5)
 
 
-def test_without_a_retraction_nothing_is_lifted(vector_server: Server, user: str) -> None:
+def test_ranking_without_retractions_is_unchanged(vector_server: Server, user: str) -> None:
     answer = ask(vector_server, user, QUESTION, write(vector_server, talk(user)), explain=True)
     assert result_ids(answer)[0] == "wrong"
     assert "right" not in result_ids(answer)
     assert not any(parts(item).keys() & {"retracts", "retracted"} for item in answer.items)
 
 
-def test_a_retracted_message_regains_its_rank_when_the_retraction_is_deleted(vector_server: Server, user: str) -> None:
+def test_retracted_message_regains_its_rank_when_the_retraction_is_deleted(vector_server: Server, user: str) -> None:
     before = ask(vector_server, user, QUESTION, write(vector_server, talk(user, "wrong")))
     after = ask(vector_server, user, QUESTION, delete(vector_server, user, "right"))
     assert (before.items[0].message.message_id, after.items[0].message.message_id) == ("right", "wrong")
@@ -68,7 +69,7 @@ def test_retracted_message_does_not_raise_the_sufficiency(vector_server: Server,
     assert unlikely < 0.75 < likely
 
 
-def test_a_chain_stands_in_its_order(vector_server: Server, user: str) -> None:
+def test_retraction_chain_is_ordered_latest_first(vector_server: Server, user: str) -> None:
     later = [
         new_message(user, "third", "No, wait.", 50 * DAY, retracts=["right"]),
         new_message(user, "fourth", "Forget it.", 60 * DAY, retracts=["third"]),
@@ -78,14 +79,14 @@ def test_a_chain_stands_in_its_order(vector_server: Server, user: str) -> None:
     assert [item.message.retracted_by for item in answer.items[:4]] == ["", "fourth", "third", "right"]
 
 
-def test_messages_that_take_back_each_other_are_found_all_the_same(vector_server: Server, user: str) -> None:
+def test_mutually_retracting_messages_are_still_found(vector_server: Server, user: str) -> None:
     messages = talk(user, "wrong")
     messages[-2].retracts.append("right")
     assert set(result_ids(ask(vector_server, user, QUESTION, write(vector_server, messages)))[:2]) == {"right", "wrong"}
 
 
 @pytest.mark.both_logs
-def test_a_filter_keeps_out_what_took_it_back_but_not_the_mark(vector_server: Server, user: str) -> None:
+def test_filter_excludes_the_retraction_but_keeps_the_mark(vector_server: Server, user: str) -> None:
     token = write(vector_server, talk(user, "wrong"))
     for message_filter in (until(35 * DAY), until(35 * DAY, since=20 * DAY)):
         answer = ask(vector_server, user, QUESTION, token, filter=message_filter)
@@ -94,10 +95,13 @@ def test_a_filter_keeps_out_what_took_it_back_but_not_the_mark(vector_server: Se
 
 
 def test_retractions_are_read_for_users_with_more_messages_than_the_timeline_holds(
-    own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]]
+    own_settings: Settings,
+    start: Callable[[Settings], AbstractContextManager[Server]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bounds = {"timeline_max": 10, "candidates_max": 10}
-    with start(own_settings.model_copy(update={"hybrid": own_settings.hybrid.model_copy(update=bounds)})) as server:
+    monkeypatch.setattr(services, "_TIMELINE_MAX", 10)
+    monkeypatch.setattr(services, "_CANDIDATES_MAX", 10)
+    with start(own_settings) as server:
         again = new_message("u", "third", "No, wait.", 90 * DAY, retracts=["right"])
         more = chat("u", 200, start=60 * DAY)
         answer = ask(server, "u", QUESTION, write(server, [*talk("u", "wrong"), again, *more[20:]]))

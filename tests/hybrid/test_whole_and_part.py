@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -12,6 +12,7 @@ from hybrid.hybrid_requests import DAY, EAST, MINUTE, ask, chat, delete, result_
 
 from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring import services
 from nomemory.server.search.hybrid import candidate_pool as stretch
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
@@ -38,7 +39,7 @@ def log(user: str) -> list[m.ChatMessage]:
 
 @dataclass(frozen=True)
 class Both:
-    """The same data, looked at as a whole and in part."""
+    """Two servers with the same messages: one ranks all messages of a user, the other only candidates."""
 
     whole: Server
     part: Server
@@ -46,21 +47,30 @@ class Both:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    def settings(name: str, timeline_max: int) -> Settings:
+    def settings(name: str) -> Settings:
         return Settings.from_environment(
             data=tmp_path_factory.mktemp(name), listen="127.0.0.1:0", embedder="none", embedding_dimension=4,
-            drain_timeout_s=0.0, hybrid_timeline_max=timeline_max, hybrid_candidates_max=50,
+            drain_timeout_s=0.0,
         )  # fmt: skip
 
-    with started(settings("whole", 1000)) as whole, started(settings("part", 50)) as part:
+    with started(settings("whole")) as whole, rank_candidates_only(), started(settings("part")) as part:
         for server in (whole, part):
             write(server, log("other"))
             ask(server, "u", "anything", write(server, log("u")))
         yield Both(whole, part)
 
 
+@contextmanager
+def rank_candidates_only() -> Iterator[None]:
+    """Make servers that start in this context rank candidates for users with more than 50 messages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(services, "_TIMELINE_MAX", 50)
+        patch.setattr(services, "_CANDIDATES_MAX", 50)
+        yield
+
+
 @pytest.mark.parametrize("city", CITIES)
-def test_both_find_what_answers(both: Both, city: str) -> None:
+def test_full_and_partial_timelines_find_the_answer(both: Both, city: str) -> None:
     question = f"What did Bob buy in {city}?"
     top = [ask(server, "u", question, top_k=3).items for server in (both.whole, both.part)]
     assert top[0][0].message.content.startswith("I bought an old")
@@ -73,7 +83,7 @@ def test_both_find_what_answers(both: Both, city: str) -> None:
     [m.Filter(role=m.ROLE_ASSISTANT), m.Filter(conversation_id="c5"), until(9 * DAY), until(20 * DAY, since=9 * DAY)],
     ids=["role", "conversation", "until", "both ends"],
 )
-def test_a_filter_narrows_the_whole_and_the_part_alike(both: Both, message_filter: m.Filter) -> None:
+def test_filter_applies_to_full_and_partial_timelines(both: Both, message_filter: m.Filter) -> None:
     questions = ("bicycle tyre", "noodles and 地铁", "Did Ann buy the kayak in Lisbon?")
     for question in questions:
         of_whole = ask(both.whole, "u", question, filter=message_filter, top_k=200)
@@ -121,7 +131,7 @@ def test_neighbors_of_a_match_are_not_results_in_a_partial_timeline(both: Both) 
     assert len(ask(both.part, "u", "telescope").items) == 1
 
 
-def test_many_sentences_and_no_words_in_part(both: Both) -> None:
+def test_partial_timeline_answers_many_questions_and_none_without_words(both: Both) -> None:
     vector = q.Embedding(values=EAST)
     text = "What is a loom? Who has a harp? Where is the quilt? Why a drone? And the banjo?"
     answer = ask(both.part, "u", text, query_embedding=vector, top_k=50)
@@ -129,7 +139,7 @@ def test_many_sentences_and_no_words_in_part(both: Both) -> None:
     assert not ask(both.part, "u", "？！……").items
 
 
-def test_long_messages_are_looked_at_in_part(
+def test_read_limit_of_long_messages_keeps_matches_searchable(
     start: Callable[[Settings], AbstractContextManager[Server]],
     own_settings: Settings,
     monkeypatch: pytest.MonkeyPatch,

@@ -46,8 +46,11 @@ from nomemory.server.store.protocol import LogReader
 _TIMELINE_MAX: Final = 1000
 """Maximum number of messages of a user for which all messages are ranked; otherwise, candidates are ranked."""
 
-_CANDIDATES_MAX: Final = 256
-"""Maximum number of candidates from each index, and from both indexes together if a user has more messages."""
+_SEMANTIC_HITS_MAX: Final = 256
+"""Maximum number of semantic hits of a user for whom all messages are ranked."""
+
+_CANDIDATES_MAX: Final = 128
+"""Maximum number of candidates of a larger user, from each index and from both indexes together."""
 
 
 async def make_services(
@@ -134,7 +137,7 @@ def _create_hybrid_search(
         pools,
         speakers,
         weights=_parse_weights(settings),
-        candidates_max=_CANDIDATES_MAX,
+        semantic_hits_max=_SEMANTIC_HITS_MAX,
         max_response_bytes=settings.limits.max_response_bytes,
     )
 

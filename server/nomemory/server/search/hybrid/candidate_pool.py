@@ -33,9 +33,10 @@ from nomemory.server.store.results import LogCounts, MessagePosition
 
 _MAX_DOCUMENT_FREQUENCY: Final = 4096
 """Terms in more messages of the user than this are not used to find candidates."""
-_MAX_ANCHORS: Final = 32
+_MAX_ANCHORS: Final = 24
 """Number of the best candidates whose neighbors are added."""
-_NEIGHBORS: Final = 4
+_NEIGHBORS: Final = 3
+"""Number of neighbors before and after each anchor that are added."""
 _MAX_PERIOD_MESSAGES: Final = 256
 _NOT_PINNED: Final = 2**62
 _BATCH: Final = 256
@@ -94,7 +95,8 @@ class CandidatePoolReader:
 
     Attributes:
         threads: runs long computations.
-        candidates_max: the maximum number of candidates from each of the two searches, lexical and semantic.
+        candidates_max: the maximum number of candidates for a user with many messages: from each of the two searches,
+            lexical and semantic, and from both together.
         timeline_max: the number of messages up to which all messages of a user are ranked.
         cache_bytes: the total memory limit of the message cache and the feature cache.
     """

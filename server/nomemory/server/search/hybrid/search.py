@@ -144,7 +144,7 @@ class HybridSearch:
         threads: the threads that compute the rankings.
         pools: the reader of the messages to rank.
         speaker_names: samples the authors if a user has too many messages to rank all of them.
-        candidates_max: the maximum number of candidates from each of the two searches, lexical and semantic.
+        semantic_hits_max: the maximum number of semantic hits if all messages of the user are ranked.
     """
 
     slots: RoundRobinLimit
@@ -154,7 +154,7 @@ class HybridSearch:
     pools: CandidatePoolReader
     speaker_names: SpeakerNameSampler
     weights: RankingWeights
-    candidates_max: int
+    semantic_hits_max: int
     max_response_bytes: int
 
     async def search(self, space: VectorSpace, query: HybridQuery) -> HybridResult:
@@ -179,8 +179,9 @@ class HybridSearch:
             )
             question = await self._parse_question(analysis, speakers, frequent_names)
         periods = [narrow_to_period(message_filter, date_range) for date_range in question.date_ranges]
+        hits_max = self.pools.candidates_max if complete_pool is None else self.semantic_hits_max
         nearest, candidates = await asyncio.gather(
-            self._search_semantically(space, query, question, message_filter, periods),
+            self._search_semantically(space, query, question, message_filter, periods, hits_max),
             self._read_candidates(query.user_id, message_filter, question, periods, complete_pool),
         )
         empty = tuple(
@@ -324,6 +325,7 @@ class HybridSearch:
         question: ParsedQuestion,
         message_filter: Filter,
         periods: Sequence[Filter],
+        hits_max: int,
     ) -> list[SemanticHits] | None:
         """Run a semantic search for each sentence; return None if semantic search is unavailable or times out."""
         if not self.weights.meaning:
@@ -331,10 +333,10 @@ class HybridSearch:
         try:
             async with asyncio.timeout(query.timeout_s):
                 if query.vector is not None:
-                    hits = await self._search_vector(space, query, query.text, message_filter, periods)
+                    hits = await self._search_vector(space, query, query.text, message_filter, periods, hits_max)
                     return [hits] * len(question.sentences)
                 searches = (
-                    self._search_vector(space, query, sentence.embedding_text, message_filter, periods)
+                    self._search_vector(space, query, sentence.embedding_text, message_filter, periods, hits_max)
                     for sentence in question.sentences
                 )
                 return list(await asyncio.gather(*searches))
@@ -346,17 +348,23 @@ class HybridSearch:
             raise
 
     async def _search_vector(
-        self, space: VectorSpace, query: HybridQuery, text: str, message_filter: Filter, periods: Sequence[Filter]
+        self,
+        space: VectorSpace,
+        query: HybridQuery,
+        text: str,
+        message_filter: Filter,
+        periods: Sequence[Filter],
+        hits_max: int,
     ) -> SemanticHits:
         """Search the whole range and each period with the caller's vector or, without one, the embedding of `text`."""
         vector = query.vector or await space.embed_query(query.user_id, text)
-        overall_hits = await space.vectors.search(query.user_id, vector, message_filter, self.candidates_max)
+        overall_hits = await space.vectors.search(query.user_id, vector, message_filter, hits_max)
         period_hits = [
             hit
             for period in periods
             for hit in await space.vectors.search(query.user_id, vector, period, _MAX_PERIOD_HITS)
         ]
-        return SemanticHits(overall_hits, period_hits)
+        return SemanticHits(overall_hits, len(overall_hits) < hits_max, period_hits)
 
     def _run_first_pass(
         self,
@@ -372,8 +380,7 @@ class HybridSearch:
         lexical = compute_term_scores(timeline, occurrences, pool.total, weights.neighbors, term_weights)
         semantic = None
         if nearest is not None:
-            is_complete = len(nearest.overall_hits) < self.candidates_max
-            semantic = compute_semantic_scores(timeline, nearest, is_complete=is_complete, total=pool.total)
+            semantic = compute_semantic_scores(timeline, nearest, total=pool.total)
         match = rank_matches(
             MatchScores(None if semantic is None else semantic.normalized_cosines, lexical.scores), weights
         )

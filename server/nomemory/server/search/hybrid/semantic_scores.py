@@ -50,22 +50,19 @@ class SemanticScores:
         return np.where(self.is_hit > 0, (self.cosines - self.mean) / max(self.deviation, _MIN_DEVIATION), 0.0)
 
 
-def compute_semantic_scores(
-    timeline: Timeline, semantic_hits: SemanticHits, *, is_complete: bool, total: int
-) -> SemanticScores | None:
+def compute_semantic_scores(timeline: Timeline, semantic_hits: SemanticHits, *, total: int) -> SemanticScores | None:
     """Score the candidate messages by the hits of a semantic search.
 
     Min-max normalization over all messages of a user gives the best rankings (docs/quality.md). If the search returned
     only part of the user's messages, the minimum cosine is estimated.
 
     `semantic_hits` contains the hits in the whole time range, and the hits in periods, which may have lower scores.
-    `total` is the number of messages of the user. `is_complete` is True if the search returned all messages of the
-    user.
+    `total` is the number of messages of the user.
 
     Returns:
         The scores; None if no hit in the whole time range is a candidate message.
     """
-    hits = semantic_hits.overall_hits
+    hits, is_complete = semantic_hits.overall_hits, semantic_hits.is_complete
     hit_scores = np.array([hit.score for hit in hits], dtype=np.float64)
     indexes, is_present = timeline.locate_versions(np.array([hit.sequence for hit in hits], dtype=np.int64))
     if not is_present.any():
