@@ -167,7 +167,7 @@ RULES = (
     Rule("docs/mcp.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/mcp.md", "json", "tests/documentation/test_data.py::test_agent_configurations_name_a_valid_command"),
     Rule("docs/tracing.md", "sh", COMMANDS, why=SERVES),
-    Rule("docs/metrics.md", "yaml", "tests/metrics/test_pages.py::test_the_page_shows_a_scrape_that_prometheus_takes"),
+    Rule("docs/metrics.md", "yaml", "tests/metrics/test_pages.py::test_documented_scrape_configuration_is_valid"),
     Rule("docs/models.md", "sh", COMMANDS, why=OF_OTHERS),
     Rule("docs/models.md", "", "tests/server/test_chat_model_faults.py::test_the_page_shows_what_doctor_prints"),
     Rule(

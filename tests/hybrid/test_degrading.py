@@ -43,7 +43,7 @@ SHAPES: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_answers_and_second_halves_are_found_in_any_shape(vector_server: Server, user: str, shape: str) -> None:
+def test_answers_are_found_in_conversations_of_any_structure(vector_server: Server, user: str, shape: str) -> None:
     token = write(vector_server, story(user, **SHAPES[shape]))
     answered = ask(vector_server, user, "Which instrument did they want to learn, the cello?", token, top_k=5)
     assert result_ids(answered)[0] == "talk00042"
@@ -71,14 +71,16 @@ def test_assistant_messages_rank_first_when_the_question_asks_for_them(
 
 
 @pytest.mark.parametrize("question", ["你答应过我什么 promise？", "你之前答应给我买什么来着？ promise"])
-def test_a_promise_of_the_assistant(vector_server: Server, user: str, question: str) -> None:
+def test_promise_of_the_assistant_ranks_first_for_questions_about_it(
+    vector_server: Server, user: str, question: str
+) -> None:
     talk = chat(user, 40)
     talk[11].content = "I promise: 我答应你，下周提醒你买票。"
     token = write(vector_server, talk)
     assert result_ids(ask(vector_server, user, question, token, top_k=1)) == ["talk00011"]
 
 
-def test_the_users_own_words_come_first_where_nobody_is_named(vector_server: Server, user: str) -> None:
+def test_user_messages_rank_first_if_no_message_has_a_sender_name(vector_server: Server, user: str) -> None:
     messages = [
         new_message(user, "user", "peanuts make me ill", 5),
         new_message(user, "assistant", "peanuts make me ill", 9e5),
@@ -88,7 +90,7 @@ def test_the_users_own_words_come_first_where_nobody_is_named(vector_server: Ser
     assert result_ids(ask(vector_server, user, "What makes me ill? Peanuts?", token))[0] == "user"
 
 
-def test_one_name_among_two_hundred_messages(vector_server: Server, user: str) -> None:
+def test_single_named_sender_is_preferred_and_hides_no_other_message(vector_server: Server, user: str) -> None:
     """Their name prefers that one message, and hides none of the others."""
     talk = chat(user, 200, conversation_id="c")
     talk[60].content = "The key is under the flowerpot"
@@ -103,7 +105,7 @@ def test_one_name_among_two_hundred_messages(vector_server: Server, user: str) -
     assert not named.speaker_matched
 
 
-def test_swapping_the_person_lowers_sufficiency(vector_server: Server, user: str) -> None:
+def test_swapping_the_person_lowers_the_sufficiency(vector_server: Server, user: str) -> None:
     talk = chat(user, 80, conversation_id="c")
     for n, item in enumerate(talk):
         item.name = ("Imke", "Teodor")[n % 2]
@@ -120,7 +122,7 @@ def test_swapping_the_person_lowers_sufficiency(vector_server: Server, user: str
     assert result_ids(of_her)[0] == "talk00030"
 
 
-def test_names_that_change_and_speakers_who_fall_silent(vector_server: Server, user: str) -> None:
+def test_rare_sender_is_found_among_many_sender_names(vector_server: Server, user: str) -> None:
     talk = [new_message(user, f"m{n}", f"step {n}", n * MINUTE, name=f"Guest{n}") for n in range(120)]
     talk += [new_message(user, "first", "I brought the lantern", -DAY, name="Ottoline")]
     answer = ask(vector_server, user, "What did Ottoline bring, a lantern?", write(vector_server, talk))

@@ -114,7 +114,7 @@ def test_later_messages_do_not_change_answers_for_an_earlier_time(vector_server:
     assert everything(vector_server, user, until(40 * 60), token) == before
 
 
-def test_the_end_of_the_range_is_when_the_question_is_asked(vector_server: Server, user: str) -> None:
+def test_relative_times_are_resolved_from_the_end_of_the_filter_range(vector_server: Server, user: str) -> None:
     days = [new_message(user, f"day{n:02}", "I went to the market", n * DAY + 3600) for n in range(28)]
     token = write(vector_server, days)
     answer = ask(vector_server, user, "When was I at the market yesterday?", token, filter=until(11 * DAY), top_k=200)

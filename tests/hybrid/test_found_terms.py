@@ -77,7 +77,7 @@ def test_long_timelines_use_the_index() -> None:
     assert not line_of([LONG] * 20).is_short
 
 
-def test_a_message_is_analysed_once_though_the_talk_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_is_analyzed_once_as_the_timeline_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     some, analysed = texts(20, 1), list[str]()
     monkeypatch.setattr(timelines, "analyze_text", _noting(analysed))
     before = line_of(some)
@@ -88,7 +88,9 @@ def test_a_message_is_analysed_once_though_the_talk_goes_on(monkeypatch: pytest.
     assert sorted(analysed) == sorted([*some, "tea at last"])
 
 
-def test_answers_are_the_same_read_or_looked_up(server: Server, user: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_equal_with_and_without_postings(
+    server: Server, user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     token = write(server, _talk(user))
     token = delete(server, user, "talk00011") or token
     questions = (

@@ -61,7 +61,7 @@ def answers(server: Server, user: str, token: str) -> list[q.HybridSearchRespons
 
 @given(mine=lines, theirs=lines, gone=st.integers(0, 25))
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_other_users_messages_change_no_answer(
+def test_messages_of_other_users_do_not_change_results(
     vector_server: Server, mine: list[Line], theirs: list[Line], gone: int
 ) -> None:
     user = f"user-{uuid.uuid4().hex[:12]}"
@@ -74,7 +74,7 @@ def test_other_users_messages_change_no_answer(
     assert all(contents[item.message.message_id] == item.message.content for entry in before for item in entry.items)
 
 
-def test_another_users_neighbours_never_appear(vector_server: Server, user: str) -> None:
+def test_neighbors_of_another_user_are_never_returned(vector_server: Server, user: str) -> None:
     """The same conversation, the same ids, the same instants."""
     mine = [new_message(user, f"m{n}", f"mine {n} tea", n * MINUTE, conversation_id="c") for n in range(0, 20, 2)]
     theirs = [new_message(f"{user}-2", f"m{n}", f"theirs {n} tea", n * MINUTE, conversation_id="c") for n in range(21)]
@@ -85,7 +85,7 @@ def test_another_users_neighbours_never_appear(vector_server: Server, user: str)
     assert not any(item.message.content.startswith("theirs") for item in answer.items)
 
 
-def test_the_same_messages_give_the_same_answers_to_anybody(vector_server: Server, user: str) -> None:
+def test_equal_messages_give_equal_results_for_every_user(vector_server: Server, user: str) -> None:
     talk: list[Line] = [(text, n, "Ann", "c1", n / 10) for n, text in enumerate(SMALL_TALK)]
     both = []
     for owner in (user, f"{user}-2"):

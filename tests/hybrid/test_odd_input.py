@@ -40,7 +40,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_any_text_can_be_asked(vector_server: Server, user: str, name: str) -> None:
+def test_arbitrary_query_text_is_answered(vector_server: Server, user: str, name: str) -> None:
     messages = [*chat(user, 30), new_message(user, "tea", "Green tea 🍵 茶", 9000, embedding=EAST)]
     token = write(vector_server, messages)
     by_words = ask(vector_server, user, TEXTS[name], token, explain=True, top_k=200)
@@ -70,7 +70,7 @@ LOGS = {
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_any_log_can_be_asked(vector_server: Server, user: str, name: str) -> None:
+def test_unusual_logs_can_be_searched(vector_server: Server, user: str, name: str) -> None:
     messages = [
         new_message(user, f"m{n}", text, ts=n % 3, name=("Ann", "")[n % 2], embedding=EAST if n % 2 else ())
         for n, text in enumerate(LOGS[name])
@@ -88,7 +88,7 @@ def test_any_log_can_be_asked(vector_server: Server, user: str, name: str) -> No
     assert with_tea <= set(result_ids(ask(vector_server, user, "tea", top_k=200)))
 
 
-def test_users_who_were_never_heard_of(vector_server: Server, user: str) -> None:
+def test_unknown_user_gets_an_empty_result(vector_server: Server, user: str) -> None:
     answer = ask(vector_server, user, "tea", query_embedding=VECTOR)
     assert answer == q.HybridSearchResponse(embedding_model="none", sufficiency_lexical_only=True)
     assert ask(vector_server, user, "tea") == q.HybridSearchResponse(
@@ -104,7 +104,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
     question=texts.filter(str.strip),
 )
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_talk_and_question_get_a_ranked_answer(
+def test_arbitrary_messages_and_questions_get_a_ranked_result(
     vector_server: Server, talk: list[tuple[str, int, str]], question: str
 ) -> None:
     user = f"user-{uuid.uuid4().hex[:12]}"

@@ -30,7 +30,7 @@ def order(item: q.HybridItem) -> tuple[float, int, str]:
     return (item.score, item.message.ts.ToMicroseconds(), item.message.message_id)
 
 
-def test_best_first_then_newest_first_then_by_id(vector_server: Server, user: str) -> None:
+def test_results_are_ordered_by_score_then_time_then_id(vector_server: Server, user: str) -> None:
     texts = ["tea", "tea with milk", "green tea, please", "milk", "tea", "tea"]
     times = [30, 5, 5, 9, 30, 2]
     messages = [new_message(user, f"m{n}", text, ts) for n, (text, ts) in enumerate(zip(texts, times, strict=True))]
@@ -39,14 +39,14 @@ def test_best_first_then_newest_first_then_by_id(vector_server: Server, user: st
     assert list(answer.items) == sorted(answer.items, key=order, reverse=True)
 
 
-def test_equal_messages_of_one_instant_come_by_id(vector_server: Server, user: str) -> None:
+def test_ties_with_equal_times_are_ordered_by_id(vector_server: Server, user: str) -> None:
     messages = [new_message(user, f"m{n}", "tea", 7, conversation_id=f"c{n}") for n in range(30)]
     answer = ask(vector_server, user, "tea", write(vector_server, messages), top_k=200)
     assert result_ids(answer) == sorted((message.message_id for message in messages), reverse=True)
     assert len({item.score for item in answer.items}) == 1
 
 
-def test_scores_are_never_out_of_order_however_close_they_are(vector_server: Server, user: str) -> None:
+def test_rounded_scores_are_never_out_of_order(vector_server: Server, user: str) -> None:
     messages = [
         new_message(user, f"m{n:03}", "tea " + "x" * (n % 7), ts=n * 7 % 50, embedding=(1.0, n * 1e-4, 0.0, 0.0))
         for n in range(150)
@@ -56,7 +56,7 @@ def test_scores_are_never_out_of_order_however_close_they_are(vector_server: Ser
     assert [order(item) for item in answer.items] == sorted(map(order, answer.items), reverse=True)
 
 
-def test_twenty_by_default_and_two_hundred_at_most(vector_server: Server, user: str) -> None:
+def test_top_k_defaults_to_20_and_is_at_most_200(vector_server: Server, user: str) -> None:
     token = write(vector_server, [new_message(user, f"m{n:03}", "tea", n) for n in range(250)])
     every = ask(vector_server, user, "tea", token, top_k=200)
     assert len(every.items) == 200
@@ -114,7 +114,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_bad_input_is_refused_with_every_violation_named(vector_server: Server, name: str) -> None:
+def test_invalid_request_reports_every_violation(vector_server: Server, name: str) -> None:
     request, fields = REFUSED[name]
     with pytest.raises(grpc.RpcError) as error:
         vector_server.query.HybridSearch(request)
@@ -123,13 +123,13 @@ def test_bad_input_is_refused_with_every_violation_named(vector_server: Server, 
     assert refused.fields == fields
 
 
-def test_a_bad_token_is_refused(vector_server: Server, user: str) -> None:
+def test_invalid_write_token_is_rejected(vector_server: Server, user: str) -> None:
     with pytest.raises(grpc.RpcError) as error:
         ask(vector_server, user, "tea", "no token of ours")
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_only_the_asked_fields_come_back(vector_server: Server, user: str) -> None:
+def test_return_fields_select_the_returned_fields(vector_server: Server, user: str) -> None:
     token = write(
         vector_server, [new_message(user, "a", "tea", 5, name="Ann", metadata={"k": "v"}, conversation_id="c")]
     )
@@ -141,7 +141,7 @@ def test_only_the_asked_fields_come_back(vector_server: Server, user: str) -> No
     assert not whole.HasField("explanation")
 
 
-def test_the_components_of_an_explanation_add_up_to_the_score(vector_server: Server, user: str) -> None:
+def test_score_components_add_up_to_the_score(vector_server: Server, user: str) -> None:
     talk = chat(user, 60, name="Ann", conversation_id="c")
     for n, message in enumerate(talk):
         message.embedding.extend((math.cos(n), math.sin(n), 0.0, 0.0))
@@ -170,7 +170,7 @@ def test_the_components_of_an_explanation_add_up_to_the_score(vector_server: Ser
     assert nearest.explanation.semantic_score == pytest.approx(1.0)
 
 
-def test_meaning_finds_what_no_word_does(vector_server: Server, user: str) -> None:
+def test_semantic_search_finds_messages_without_shared_terms(vector_server: Server, user: str) -> None:
     messages = [
         new_message(user, "near", "chrysanthemum", 1, embedding=EAST),
         new_message(user, "aside", "carburettor", 2 * 86_400, embedding=NORTH),
@@ -190,7 +190,7 @@ def test_meaning_finds_what_no_word_does(vector_server: Server, user: str) -> No
     assert [item.explanation.semantic_score for item in by_meaning.items] == pytest.approx([1, 0, -1], abs=1e-6)
 
 
-def test_a_reply_ends_early_rather_than_being_too_large(
+def test_response_is_truncated_at_the_size_limit(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     with start(own_settings.copy_with_changes(max_response_bytes=20_000)) as server:

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.both_logs
 VECTOR = q.Embedding(values=EAST)
 
 
-def test_a_write_is_found_by_words_and_by_meaning_at_once(vector_server: Server, user: str) -> None:
+def test_write_is_found_lexically_and_semantically_at_once(vector_server: Server, user: str) -> None:
     for n in range(15):
         text, vector = f"parcel number {n}", (1.0, 0.0, n / 100, 0.0)
         token = write(vector_server, [new_message(user, f"m{n}", text, n, embedding=vector)])
@@ -38,7 +38,7 @@ def test_a_write_is_found_by_words_and_by_meaning_at_once(vector_server: Server,
         assert all(item.explanation.lexical_score > 0 for item in answer.items)
 
 
-def test_a_deleted_message_is_gone_at_once(vector_server: Server, user: str) -> None:
+def test_deleted_message_is_not_returned(vector_server: Server, user: str) -> None:
     messages = [new_message(user, f"m{n}", "tea", n, embedding=(1.0, n / 10, 0.0, 0.0)) for n in range(6)]
     ask(vector_server, user, "tea", write(vector_server, messages), query_embedding=VECTOR)
     for n in range(6):
@@ -49,7 +49,7 @@ def test_a_deleted_message_is_gone_at_once(vector_server: Server, user: str) -> 
             assert answer.items[0].score >= answer.items[-1].score
 
 
-def test_a_deleted_message_ranks_nothing_either(vector_server: Server, user: str) -> None:
+def test_deleted_message_does_not_affect_the_ranking(vector_server: Server, user: str) -> None:
     """The nearest of all is gone, and the vector index may not know yet: nearness counts from what is left."""
     kept = [
         new_message(user, "near", "one", 1, embedding=(1.0, 0.5, 0.0, 0.0)),
@@ -64,7 +64,7 @@ def test_a_deleted_message_ranks_nothing_either(vector_server: Server, user: str
     assert answer.items == alone.items
 
 
-def test_a_replaced_message_is_never_found_by_what_it_said(vector_server: Server, user: str) -> None:
+def test_replaced_message_is_not_found_by_its_old_content(vector_server: Server, user: str) -> None:
     ask(vector_server, user, "tea", write(vector_server, [new_message(user, "a", "tea", 1, embedding=EAST)]))
     replaced = [new_message(user, "a", "coffee", 1, embedding=NORTH)]
     token = write(vector_server, replaced, replace=True)
@@ -102,7 +102,7 @@ def stuck(own_settings: Settings) -> Settings:
     return own_settings.copy_with_changes(**update)
 
 
-def test_without_an_answer_of_the_embedder_the_words_decide(
+def test_lexical_ranking_is_used_if_the_embedder_does_not_respond(
     start: Callable[[Settings], AbstractContextManager[Server]], stuck: Settings
 ) -> None:
     with start(stuck) as server:
@@ -138,7 +138,7 @@ def test_hanging_embedder_uses_at_most_half_of_the_deadline(
         assert answer.semantic_unavailable
 
 
-def test_without_the_vector_index_the_words_decide(
+def test_lexical_ranking_is_used_without_the_vector_index(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     nobody = own_settings.copy_with_changes(qdrant_url="http://127.0.0.1:9", vector_timeout_s=1.0)
@@ -150,7 +150,7 @@ def test_without_the_vector_index_the_words_decide(
         assert (result_ids(answer), answer.semantic_unavailable) == (["a"], True)
 
 
-def test_a_question_at_the_ends_of_the_calendar(vector_server: Server, user: str) -> None:
+def test_query_times_at_the_calendar_limits_are_answered(vector_server: Server, user: str) -> None:
     token = write(vector_server, [new_message(user, "a", "the party", 5)])
     first, last_moment = -62_135_596_800, m.Filter()
     last_moment.time_range.until.CopyFrom(Timestamp(seconds=253_402_300_799, nanos=999_999_999))

@@ -80,7 +80,7 @@ def reckoned(some: Sequence[ComparedMessage], vectors: dict[str, list[float]]) -
         max_size=9,
     )
 )
-def test_pairs_are_those_of_a_plain_reckoning(
+def test_related_pairs_equal_a_brute_force_computation(
     drawn: list[tuple[tuple[int, str], set[str], int, list[float] | None]],
 ) -> None:
     some = [related(n, speaker, sorted(terms), ts) for n, (speaker, terms, ts, _) in enumerate(drawn)]
@@ -112,7 +112,7 @@ def spread(message_id: str, vectors: dict[str, list[float]]) -> float:
     )
 
 
-def test_fewer_than_three_vectors_have_no_usual_distance() -> None:
+def test_fewer_than_three_vectors_yield_no_distance_baseline() -> None:
     some = [related(n, ANN, "a", n) for n in range(5)]
     assert find_relations(some, packed({"m0": unit([1, 0, 0, 0]), "m1": unit([1, 0, 0, 0])})) == []
     assert find_relations([], {}) == []
@@ -150,7 +150,7 @@ def pairs(answer: q.HybridSearchResponse) -> list[tuple[str, str]]:
     return [(relation.earlier_message_id, relation.later_message_id) for relation in answer.relations]
 
 
-def test_a_search_relates_what_one_speaker_said_of_one_thing(vector_server: Server, user: str) -> None:
+def test_messages_of_one_speaker_on_one_topic_are_related(vector_server: Server, user: str) -> None:
     token = write(vector_server, talk(user))
     question: dict[str, Any] = {"query_embedding": q.Embedding(values=(1.0, 0.1, 0.0, 0.0)), "top_k": MAX_COMPARED}
     plain = ask(vector_server, user, "Which lamp is in the studio?", token, **question)
@@ -165,7 +165,7 @@ def test_a_search_relates_what_one_speaker_said_of_one_thing(vector_server: Serv
     assert 0 < relation.shared_terms <= 1
 
 
-def test_another_users_messages_are_related_to_nothing(vector_server: Server, user: str) -> None:
+def test_messages_of_another_user_are_never_related(vector_server: Server, user: str) -> None:
     token = write(vector_server, [*talk(user), *talk(f"{user}-other")])
     vector = q.Embedding(values=(1.0, 0.1, 0.0, 0.0))
     first = ask(vector_server, user, "Which lamp?", token, include_relations=True, query_embedding=vector)
@@ -184,7 +184,7 @@ def test_another_users_messages_are_related_to_nothing(vector_server: Server, us
     ]
 
 
-def test_without_vectors_nothing_is_related(vector_server: Server, user: str) -> None:
+def test_no_relations_without_vectors(vector_server: Server, user: str) -> None:
     plain = [new_message(user, f"m{n}", f"A lamp, number {n}, stands in the hall.", n) for n in range(6)]
     answer = ask(vector_server, user, "Which lamp?", write(vector_server, plain), include_relations=True)
     assert result_ids(answer)

@@ -79,7 +79,7 @@ def test_sufficiency_rises_with_similarity_and_falls_with_shared_terms_that_are_
     assert likely(of_user([0.75, 0.72], message_count=2)) > plain > likely(of_user([0.75, 0.72], message_count=9_000))
 
 
-def test_a_near_question_of_the_users_own_does_not_count_as_an_answer() -> None:
+def test_similar_question_of_the_user_does_not_raise_the_sufficiency() -> None:
     asserting = np.array([False, True])
     assert likely(of_user([0.95, 0.83], is_assertion=asserting)) < likely(of_user([0.95, 0.83]))
     nobody = np.array([False, False])

@@ -74,7 +74,7 @@ def archived(path: Path, **members: str) -> str:
         ("WhatsApp Chat with Ann.txt", "WhatsApp Chat with Ann.txt"),
     ],
 )
-def test_an_export_is_read_from_its_archive(tmp_path: Path, name: str, member: str) -> None:
+def test_export_is_read_from_a_zip_archive(tmp_path: Path, name: str, member: str) -> None:
     in_shanghai = ImportDefaults(user="ann", zone=ZoneInfo("Asia/Shanghai"))
     stem = Path(name).stem
     archive = archived(tmp_path / f"{stem}.zip", **{member: (IMPORTS / name).read_text(encoding="utf-8")})
@@ -82,7 +82,7 @@ def test_an_export_is_read_from_its_archive(tmp_path: Path, name: str, member: s
     assert sorted(tmp_path.iterdir()) == [Path(archive)], "nothing is unpacked beside it"
 
 
-def test_an_export_in_several_files_is_read_in_their_order(tmp_path: Path) -> None:
+def test_export_split_into_files_is_read_in_order(tmp_path: Path) -> None:
     first, second, third = json.loads((IMPORTS / "conversations.json").read_text(encoding="utf-8"))[:3]
     parts = {
         "conversations-001.json": json.dumps([second, third]),
@@ -120,7 +120,7 @@ def test_archive_without_messages_or_over_the_size_limit_is_rejected(tmp_path: P
         ("conversations.json", "chatgpt"),
     ],
 )
-def test_the_format_is_found_out(name: str, expected: str) -> None:
+def test_format_is_detected(name: str, expected: str) -> None:
     source = ImportFile(str(IMPORTS / name))
     items = list(read_records(source, None))
     chosen, again = detect_format(iter(items), ImportDefaults())
@@ -141,7 +141,7 @@ def test_unrecognized_format_error_names_the_missing_fields() -> None:
     }
 
 
-def test_messages_of_our_own_form() -> None:
+def test_native_format_is_parsed() -> None:
     first, second, third, fourth = accepted(parsed("messages.jsonl"))
     assert first == {
         "user_id": "ann",
@@ -158,16 +158,16 @@ def test_messages_of_our_own_form() -> None:
     assert fourth["metadata"] == {"original_role": "developer"}
 
 
-def test_a_field_that_has_no_place_is_reported() -> None:
+def test_unsupported_field_is_reported() -> None:
     ignored = [item.ignored for item in parsed("messages.jsonl") if isinstance(item, AcceptedMessage)]
     assert ignored == [(), (), (), ("score",)]
 
 
-def test_the_user_of_the_command_line_overrides_the_files() -> None:
+def test_user_option_overrides_the_users_in_the_file() -> None:
     assert {record["user_id"] for record in accepted(parsed("messages.jsonl", ImportDefaults(user="carl")))} == {"carl"}
 
 
-def test_every_fault_of_a_broken_line_is_named() -> None:
+def test_every_error_of_an_invalid_line_is_reported() -> None:
     items = parsed("broken.jsonl")
     assert ids(items) == ["b1", "b5"]
     roles = "role: must be one of user, assistant, system, developer, tool, function"
@@ -186,7 +186,7 @@ def test_every_fault_of_a_broken_line_is_named() -> None:
     )
 
 
-def test_openai_messages() -> None:
+def test_openai_messages_are_parsed() -> None:
     records_ = accepted(parsed("openai.json", ANN))
     assert [record["role"] for record in records_] == ["system", "user", "tool", "assistant", "assistant"]
     assert {record["conversation_id"] for record in records_} == {"conv_42"}
@@ -200,7 +200,7 @@ def test_openai_messages() -> None:
     assert refusal["content"] == "I cannot help with that."
 
 
-def test_openai_refuses_what_says_nothing_or_not_when() -> None:
+def test_openai_messages_without_content_or_time_are_rejected() -> None:
     assert refusals(parsed("openai.json", ANN)) == [
         (1, "message 3", ("content: is empty; the message only has tool_calls",)),
         (1, "message 7", ("created_at: is missing; set the time of the first message with --start",)),
@@ -217,13 +217,13 @@ def test_messages_without_times_are_spaced_from_a_start() -> None:
     assert {record["conversation_id"] for record in first}.isdisjoint(record["conversation_id"] for record in second)
 
 
-def test_the_same_thing_said_twice_is_two_messages() -> None:
+def test_repeated_content_is_imported_as_two_messages() -> None:
     message_ids = ids(parsed("loose.json", ImportDefaults("ann", START)))
     assert len(set(message_ids)) == 3
     assert len(set(ids(parsed("loose.json", ImportDefaults("ann", START, timedelta(0)))))) == 3
 
 
-def test_formats_without_users_need_one() -> None:
+def test_formats_without_users_require_the_user_option() -> None:
     for name in ("openai.json", "loose.json", "conversations.json"):
         reasons = {
             reason
@@ -233,7 +233,7 @@ def test_formats_without_users_need_one() -> None:
         assert reasons == {"user_id: this format has no user ids; set one with --user"}
 
 
-def test_chatgpt_gives_the_branch_that_was_seen_last() -> None:
+def test_chatgpt_import_uses_the_current_branch() -> None:
     records_ = accepted(parsed("conversations.json", ANN))
     assert [record["message_id"] for record in records_] == ["n2", "n5", "n6"]
     user, tool, answer = records_
@@ -245,7 +245,7 @@ def test_chatgpt_gives_the_branch_that_was_seen_last() -> None:
     assert answer["content"] == "是的，\nthat is Chongqing."
 
 
-def test_chatgpt_skips_what_nobody_said_and_refuses_what_it_cannot_place() -> None:
+def test_chatgpt_import_skips_hidden_and_rejects_incomplete_messages() -> None:
     items = parsed("conversations.json", ANN)
     assert sum(isinstance(item, SkippedRecord) for item in items) == 4
     assert refusals(items) == [
@@ -260,7 +260,7 @@ def test_chatgpt_skips_what_nobody_said_and_refuses_what_it_cannot_place() -> No
 
 
 @pytest.mark.parametrize("name", ["messages.jsonl", "openai.json", "loose.json", "conversations.json"])
-def test_derived_ids_are_the_same_every_time(name: str) -> None:
+def test_derived_ids_are_deterministic(name: str) -> None:
     defaults = ImportDefaults("ann", START)
     assert ids(parsed(name, defaults)) == ids(parsed(name, defaults))
     assert all(ids(parsed(name, defaults)))
@@ -306,7 +306,7 @@ NEARLY = st.recursive(
 
 @pytest.mark.parametrize("name", FORMATS)
 @given(value=NEARLY, user=st.sampled_from(["", "ann"]), start=st.sampled_from([None, START]))
-def test_any_value_is_taken_or_refused(name: str, value: object, user: str, start: datetime | None) -> None:
+def test_arbitrary_value_is_accepted_or_rejected(name: str, value: object, user: str, start: datetime | None) -> None:
     defaults = ImportDefaults(user, start)
     for item in FORMATS[name](defaults).parse(Record(SourceLocation("item", 1), value, value)):
         assert isinstance(item, AcceptedMessage | RejectedRecord | SkippedRecord)

@@ -33,13 +33,13 @@ SHANGHAI = ImportDefaults(user="ann", zone=ZoneInfo("Asia/Shanghai"))
         ("_chat.txt", "whatsapp"),
     ],
 )
-def test_the_format_is_found_out(name: str, expected: str) -> None:
+def test_format_is_detected(name: str, expected: str) -> None:
     source = ImportFile(f"tests/importing/files/{name}")
     chosen, _ = detect_format(read_records(source, None), NOBODY)
     assert chosen.name == expected
 
 
-def test_claude_gives_what_was_said_and_names_the_rest() -> None:
+def test_claude_import_reads_messages_and_reports_other_content() -> None:
     items = parsed("claude.json", ANN)
     first, second = accepted(items)
     assert first == {
@@ -57,7 +57,7 @@ def test_claude_gives_what_was_said_and_names_the_rest() -> None:
     assert refusals(items) == [(1, "c-1, message 4", ("created_at: is required",))]
 
 
-def test_zep_gives_a_threads_messages() -> None:
+def test_zep_thread_messages_are_imported() -> None:
     items = parsed("zep.json")
     first, second = accepted(items)
     assert (first["user_id"], first["conversation_id"], first["name"]) == ("ann", "t-1", "Ann")
@@ -68,12 +68,12 @@ def test_zep_gives_a_threads_messages() -> None:
     assert reasons[0].startswith("role: must be one of")
 
 
-def test_zeps_second_version_has_the_speaker_beside_the_role() -> None:
+def test_zep_v2_sender_name_is_separate_from_the_role() -> None:
     (only,) = accepted(parsed("zep_sessions.jsonl", ANN))
     assert (only["role"], only["name"], only["conversation_id"]) == ("user", "Ann", "s-1")
 
 
-def test_letta_gives_what_was_said_and_nothing_else() -> None:
+def test_letta_import_reads_only_user_and_assistant_messages() -> None:
     items = parsed("agent.af", ANN)
     assert [(entry["role"], entry["content"]) for entry in accepted(items)] == [
         ("user", "I sail on Sundays"),
@@ -85,7 +85,7 @@ def test_letta_gives_what_was_said_and_nothing_else() -> None:
     assert [reasons for _, _, reasons in refusals(items)] == [("created_at: is required",)]
 
 
-def test_memories_of_mem0_are_not_the_users_words() -> None:
+def test_mem0_memories_are_not_attributed_to_the_user() -> None:
     items = parsed("mem0.json")
     (only,) = accepted(items)
     assert (only["user_id"], only["role"], only["name"]) == ("dev", "tool", "mem0")
@@ -93,7 +93,7 @@ def test_memories_of_mem0_are_not_the_users_words() -> None:
     assert [reasons for _, _, reasons in refusals(items)] == [("created_at: is required",)]
 
 
-def test_a_chat_of_whatsapp_has_messages_of_several_lines() -> None:
+def test_whatsapp_multi_line_messages_are_parsed() -> None:
     items = parsed("WhatsApp Chat with Ann.txt", SHANGHAI)
     first, second = accepted(items)
     assert first["content"] == "Merry Christmas!\nAnd a happy new year: 2024"
@@ -121,7 +121,7 @@ def test_whatsapp_system_messages_are_skipped(tmp_path: Path) -> None:
     assert contents == ["I said: this message was deleted", "I moved to Basel.", "1 < 2 > 0"]
 
 
-def test_a_chinese_phones_chat_is_read_too() -> None:
+def test_whatsapp_chat_from_a_chinese_phone_is_parsed() -> None:
     items = parsed("_chat.txt", SHANGHAI)
     assert [(item["name"], item["content"], item["ts"]) for item in accepted(items)] == [
         ("李雷", "我不吃辣", "2024-05-01T12:30:09Z"),
@@ -137,17 +137,17 @@ def test_a_chinese_phones_chat_is_read_too() -> None:
         (ImportDefaults(zone=ZoneInfo("Asia/Shanghai")), "set one with --user"),
     ],
 )
-def test_no_time_and_no_user_is_guessed(defaults: ImportDefaults, complaint: str) -> None:
+def test_ambiguous_times_and_users_are_rejected(defaults: ImportDefaults, complaint: str) -> None:
     ((_, _, reasons),) = refusals(parsed("unclear.txt", defaults))
     assert any(complaint in reason for reason in reasons)
 
 
 @pytest.mark.parametrize("name", ["claude.json", "agent.af"])
-def test_a_format_without_users_wants_one(name: str) -> None:
+def test_formats_without_users_require_the_user_option(name: str) -> None:
     assert any("--user" in reason for _, _, reasons in refusals(parsed(name)) for reason in reasons)
 
 
-def test_a_crafted_chat_line_does_not_slow_the_import(tmp_path: Path) -> None:
+def test_crafted_chat_line_does_not_slow_the_import(tmp_path: Path) -> None:
     lines = ["24/12/2023, 8:05 pm - Ann: hello", "1/1/11" + " " * 60_000 + "x", "25/12/2023, 8:05 pm - Ann: bye"]
     chat = tmp_path / "chat.txt"
     chat.write_text("\n".join(lines), encoding="utf-8")
@@ -172,7 +172,7 @@ def letta(*contents: str) -> dict[str, object]:
     return {"agents": None, "agent_type": "memgpt_agent", "messages": messages}
 
 
-def test_json_that_a_user_said_is_kept_and_a_file_of_one_agent_is_read() -> None:
+def test_letta_import_keeps_json_content_and_skips_system_events() -> None:
     content = '{"type": "object", "message": "my own json"}'
     record = Record(SourceLocation("item", 1), letta(content, '{"type": "login"}'), "")
     kept = accepted(list(LettaImporter(ANN).parse(record)))

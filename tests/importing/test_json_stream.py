@@ -44,7 +44,7 @@ def path(tmp_path: Path) -> Path:
 
 @SAME_DIRECTORY
 @given(objects=OBJECTS, ascii_only=st.booleans())
-def test_lines_are_read_one_by_one(path: Path, objects: list[object], ascii_only: bool) -> None:  # noqa: FBT001 - drawn
+def test_lines_are_parsed_one_by_one(path: Path, objects: list[object], ascii_only: bool) -> None:  # noqa: FBT001 - drawn
     text = "\n\n".join(json.dumps(value, ensure_ascii=ascii_only) for value in objects)
     items = read(path, text.encode())
     assert values(items) == objects
@@ -53,7 +53,7 @@ def test_lines_are_read_one_by_one(path: Path, objects: list[object], ascii_only
 
 @SAME_DIRECTORY
 @given(objects=OBJECTS, indent=st.sampled_from([None, 0, 2]))
-def test_an_array_is_read_item_by_item(path: Path, objects: list[object], indent: int | None) -> None:
+def test_array_is_parsed_item_by_item(path: Path, objects: list[object], indent: int | None) -> None:
     items = read(path, json.dumps(objects, indent=indent, ensure_ascii=False).encode())
     assert values(items) == objects
     assert locations(items) == [("item", number) for number in range(1, len(objects) + 1)]
@@ -61,7 +61,7 @@ def test_an_array_is_read_item_by_item(path: Path, objects: list[object], indent
 
 @SAME_DIRECTORY
 @given(objects=OBJECTS, cut=st.integers(1, 200))
-def test_a_truncated_array_gives_its_whole_items_and_one_refusal(path: Path, objects: list[object], cut: int) -> None:
+def test_truncated_array_yields_complete_items_and_one_rejection(path: Path, objects: list[object], cut: int) -> None:
     text = json.dumps(objects)
     whole = text[: max(1, len(text) - cut)]
     items = read(path, whole.encode())
@@ -80,7 +80,7 @@ def test_an_object_longer_than_the_head_is_one_value(path: Path) -> None:
     assert values(read(path, json.dumps(value, indent=2).encode())) == [value]
 
 
-def test_a_bad_line_is_refused_and_the_others_are_read(path: Path) -> None:
+def test_invalid_line_is_rejected_and_others_are_parsed(path: Path) -> None:
     items = read(path, b'{"a": 1}\n{"b": 2\n\xff\xfe\n{"c": NaN}\n{"d": 4}')
     assert values(items) == [{"a": 1}, {"d": 4}]
     refused = [item for item in items if isinstance(item, RejectedRecord)]
@@ -89,7 +89,7 @@ def test_a_bad_line_is_refused_and_the_others_are_read(path: Path) -> None:
     assert [item.original for item in refused] == ['{"b": 2', "\\xff\\xfe", '{"c": NaN}']
 
 
-def test_a_bad_first_line_does_not_take_the_others_with_it(path: Path) -> None:
+def test_invalid_first_line_does_not_affect_other_lines(path: Path) -> None:
     for first in (b'{"a": "cut', b'{"a": 1,', b"hello", b"}"):
         assert values(read(path, first + b'\n{"b": 2}\n{"c": 3}\n')) == [{"b": 2}, {"c": 3}]
 
@@ -112,7 +112,7 @@ def test_item_error_is_reported_once(path: Path, content: bytes, reason: str) ->
     assert last.reasons[0].startswith(reason)
 
 
-def test_a_broken_item_costs_itself(path: Path) -> None:
+def test_invalid_item_does_not_affect_other_items(path: Path) -> None:
     deep = b"[" * 2_000 + b"]" * 2_000
     items = read(path, b'[1, {"a": "\xff"}, {"b": }, ' + deep + b', {"c": "\\u12"}, x {"d": "]"}]')
     assert values(items) == [{"d": "]"}]
@@ -122,29 +122,29 @@ def test_a_broken_item_costs_itself(path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"[" * 3_000_000, b'{"a' * 1_000_000, b'["a",' * 1_000_000, b'["' + b"\\" * 3_000_000]
 )
-def test_a_text_takes_no_more_time_than_its_length(path: Path, content: bytes) -> None:
+def test_parsing_time_is_linear(path: Path, content: bytes) -> None:
     began = time.process_time()
     assert all(isinstance(item, RejectedRecord) for item in read(path, content))
     assert time.process_time() - began < 10
 
 
-def test_an_item_is_read_exactly_as_it_stands(path: Path) -> None:
+def test_item_text_is_preserved_exactly(path: Path) -> None:
     content = rb'[{"half": "\ud83d", "whole": "\ud83d\ude00", "large": 123456789012345678901234567890, "f": 0.1}]'
     (value,) = values(read(path, content))
     assert value == {"half": "\ud83d", "whole": "😀", "large": 123456789012345678901234567890, "f": 0.1}
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"[]", b"\xef\xbb\xbf"])
-def test_an_empty_file_has_nothing(path: Path, content: bytes) -> None:
+def test_empty_file_yields_no_items(path: Path, content: bytes) -> None:
     assert read(path, content) == []
 
 
 @pytest.mark.parametrize("content", [b'\xef\xbb\xbf{"a": 1}\n', b'\xef\xbb\xbf[{"a": 1}]'])
-def test_a_byte_order_mark_is_passed_over(path: Path, content: bytes) -> None:
+def test_byte_order_mark_is_skipped(path: Path, content: bytes) -> None:
     assert values(read(path, content)) == [{"a": 1}]
 
 
-def test_an_archive_is_recognised(path: Path) -> None:
+def test_zip_archive_is_rejected_with_advice(path: Path) -> None:
     (item,) = read(path, b"PK\x03\x04 and so on")
     assert isinstance(item, RejectedRecord)
     assert "extract it" in item.reasons[0]
@@ -152,12 +152,12 @@ def test_an_archive_is_recognised(path: Path) -> None:
 
 @SAME_DIRECTORY
 @given(content=st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(path: Path, content: bytes) -> None:
+def test_arbitrary_bytes_are_parsed_or_rejected(path: Path, content: bytes) -> None:
     for start in (b"", b"[", b'{"a": ', b'[{"a": 1},'):
         read(path, start + content)
 
 
-def test_all_of_a_file_is_counted(path: Path) -> None:
+def test_consumed_bytes_equal_the_file_size(path: Path) -> None:
     content = b'{"a": 1}\n' * 100_000
     path.write_bytes(content)
     source = ImportFile(str(path))

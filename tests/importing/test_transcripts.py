@@ -22,12 +22,12 @@ CURSOR = replace(ANN, start=START, file="k1")
     ("name", "expected"),
     [("claude_code.jsonl", "claude-code"), ("codex.jsonl", "codex"), ("cursor.jsonl", "cursor")],
 )
-def test_the_format_is_found_out(name: str, expected: str) -> None:
+def test_format_is_detected(name: str, expected: str) -> None:
     chosen, _ = detect_format(read_records(ImportFile(f"tests/importing/files/{name}"), None), ImportDefaults())
     assert chosen.name == expected
 
 
-def test_claude_code_gives_what_was_said_and_what_tools_answered() -> None:
+def test_claude_code_import_reads_messages_and_tool_results() -> None:
     items = parsed("claude_code.jsonl", ANN)
     assert [(entry["role"], entry.get("name"), entry["content"]) for entry in accepted(items)] == [
         ("user", None, "Which port did we choose?"),
@@ -42,7 +42,7 @@ def test_claude_code_gives_what_was_said_and_what_tools_answered() -> None:
     assert sum(isinstance(item, SkippedRecord) for item in items) == 7
 
 
-def test_codex_gives_what_was_said_and_not_what_it_says_in_the_users_place() -> None:
+def test_codex_import_omits_messages_injected_as_user() -> None:
     assert [(item["role"], item.get("name"), item["content"]) for item in accepted(parsed("codex.jsonl", ANN))] == [
         ("user", None, "Which port did we choose?"),
         ("tool", "exec_command", "Process exited with code 0\nOutput:\nport=7710\n"),
@@ -50,7 +50,7 @@ def test_codex_gives_what_was_said_and_not_what_it_says_in_the_users_place() -> 
     ]
 
 
-def test_cursor_needs_a_time_and_has_its_files_name_as_the_session() -> None:
+def test_cursor_import_requires_a_time_and_names_the_session_after_the_file() -> None:
     assert [
         (item["role"], item["content"], item["ts"], item["conversation_id"])
         for item in accepted(parsed("cursor.jsonl", CURSOR))
@@ -63,7 +63,7 @@ def test_cursor_needs_a_time_and_has_its_files_name_as_the_session() -> None:
 
 
 @pytest.mark.parametrize("name", ["claude_code.jsonl", "codex.jsonl", "cursor.jsonl"])
-def test_ids_are_the_same_every_time_and_one_for_each_message(name: str) -> None:
+def test_derived_ids_are_deterministic_and_unique(name: str) -> None:
     message_ids = ids(parsed(name, CURSOR))
     assert message_ids == ids(parsed(name, CURSOR))
     assert len(set(message_ids)) == len(message_ids) >= 2
@@ -93,7 +93,7 @@ SECRETS = (
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_a_secret_of_a_known_form_is_left_out_wherever_it_stands(secret: str) -> None:
+def test_known_secret_formats_are_redacted_in_any_position(secret: str) -> None:
     for around in ("{}", "before {} after", "KEY='{}'", "({})", "密钥{}。", '{{"a": "{}"}}'):
         shown = redact_secrets(around.format(secret))
         assert secret not in shown

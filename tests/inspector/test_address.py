@@ -73,7 +73,7 @@ def test_question_in_url_is_focused_and_enter_asks_it(inspected: Inspected, brow
     assert page.text(".steps q") == KOCHI
 
 
-def test_question_that_comes_before_the_user_is_asked_later(inspected: Inspected, browser: Browser) -> None:
+def test_question_entered_before_user_selection_is_asked_afterwards(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam", KOCHI)
     page.value("location.hash = ''")
     page.until("document.querySelector('dialog.choose').open")

@@ -177,7 +177,9 @@ def test_api_key_is_requested_and_not_stored(guarded: tuple[Inspected, str], bro
     page.until("document.querySelector('dialog.key').open")
 
 
-def test_page_hides_what_makes_no_sense(guarded: tuple[Inspected, str], inspected: Inspected, browser: Browser) -> None:
+def test_page_hides_controls_of_unavailable_features(
+    guarded: tuple[Inspected, str], inspected: Inspected, browser: Browser
+) -> None:
     page = entered(guarded[0], browser, token("ann"))  # one skill, credentials
     page.until(f"{ROWS}.length === 1")
     assert page.value("document.querySelector('#key').checkVisibility()")

@@ -135,7 +135,7 @@ def test_answer_is_above_the_steps_and_visible_without_scrolling(
     assert page.value("document.querySelector('#recall').scrollTop + scrollY") == 0
 
 
-def test_nearest_messages_take_the_place_of_a_missing_answer(inspected: Inspected, browser: Browser) -> None:
+def test_nearest_messages_are_shown_if_there_is_no_answer(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam", KOCHI)
     page.value(WITHOUT_ANSWER)
     recalled(page)

@@ -26,19 +26,19 @@ def term_texts(text: str) -> list[str]:
     return [term.text for term in extract_ranking_terms(tokenize(text))]
 
 
-def test_every_character_becomes_exactly_one_and_stays_what_it_became() -> None:
+def test_normalization_maps_each_character_to_one_and_is_idempotent() -> None:
     once = [normalize(character) for character in EVERY_CHARACTER]
     assert {len(character) for character in once} == {1}
     assert [normalize(character) for character in once] == once
 
 
-def test_normalising_neither_makes_nor_loses_a_space() -> None:
+def test_normalization_preserves_spaces() -> None:
     changed = [c for c in EVERY_CHARACTER if c.isspace() != normalize(c).isspace()]
     assert changed == []
 
 
 @given(ANYTHING)
-def test_normalising_keeps_the_length(text: str) -> None:
+def test_normalization_preserves_the_length(text: str) -> None:
     assert len(normalize(text)) == len(text)
 
 
@@ -53,12 +53,12 @@ def test_normalising_keeps_the_length(text: str) -> None:
         ("ΟΔΟΣ", "οδος"),
     ],
 )
-def test_spellings_that_read_alike_are_normalised_alike(first: str, other: str) -> None:
+def test_equivalent_spellings_are_normalized_equally(first: str, other: str) -> None:
     assert normalize(first) == normalize(other)
 
 
 @given(ANYTHING)
-def test_tokens_stand_in_order_where_they_say_and_cover_all_that_can_be_seen(text: str) -> None:
+def test_tokens_are_ordered_and_cover_all_visible_characters(text: str) -> None:
     tokens = tokenize(text)
     assert all(token.text and not any(map(str.isspace, token.text)) for token in tokens)
     ends = [0, *(token.end for token in tokens)]
@@ -87,11 +87,11 @@ def test_composed_and_decomposed_text_have_the_same_tokens(text: str) -> None:
         ("\u0301\u200b", []),
     ],
 )
-def test_tokens(text: str, expected: list[str]) -> None:
+def test_text_is_split_into_tokens(text: str, expected: list[str]) -> None:
     assert texts(text) == expected
 
 
-def test_a_long_word_is_split() -> None:
+def test_long_word_is_split() -> None:
     assert [len(text) for text in texts("x" * 150)] == [MAX_WORD_CHARS, MAX_WORD_CHARS, 150 - 2 * MAX_WORD_CHARS]
 
 
@@ -107,7 +107,7 @@ def test_a_long_word_is_split() -> None:
         ("我", []),
     ],
 )
-def test_terms_are_pairs_that_touch_and_stems_of_words_with_content(text: str, expected: list[str]) -> None:
+def test_terms_are_adjacent_bigrams_and_stems_of_content_words(text: str, expected: list[str]) -> None:
     assert term_texts(text) == expected
 
 
@@ -118,11 +118,11 @@ def test_terms_are_pairs_that_touch_and_stems_of_words_with_content(text: str, e
         st.sampled_from(["x" * 200, "I won't", "don t"]),
     )
 )
-def test_the_streams_are_what_tokens_and_terms_are_made_of(text: str) -> None:
+def test_combined_analysis_equals_separate_tokens_and_terms(text: str) -> None:
     assert analyze_text(text) == (texts(text), term_texts(text))
 
 
-def test_every_form_of_an_irregular_word_becomes_what_its_base_becomes() -> None:
+def test_irregular_forms_have_the_stem_of_their_base() -> None:
     assert all(term_texts(form) == term_texts(base) for form, base in IRREGULAR_BASES.items())
     assert IRREGULAR_BASES.keys().isdisjoint(IRREGULAR_BASES.values()), "a base is no form of another word"
     assert STOP_WORDS.isdisjoint([*IRREGULAR_BASES, *IRREGULAR_BASES.values()]), (
@@ -130,7 +130,7 @@ def test_every_form_of_an_irregular_word_becomes_what_its_base_becomes() -> None
     )
 
 
-def test_a_term_knows_where_it_stands_in_the_original() -> None:
+def test_term_offsets_refer_to_the_original_text() -> None:
     text = "Ｒｕｎｎｉｎｇ 後來"
     assert [(term.text, text[term.start : term.end]) for term in extract_ranking_terms(tokenize(text))] == [
         ("后来", "後來"),

@@ -26,14 +26,14 @@ def frequent_names(shelf: Shelf, user: str, question: str, until_us: int | None 
     return shelf.now(labels.find_frequent_names(user, question, until_us, total))
 
 
-def test_a_name_that_labels_many_messages_is_frequent(shelf: Shelf) -> None:
+def test_name_that_labels_many_messages_is_frequent(shelf: Shelf) -> None:
     shelf.put_texts("labeled", *[f"陆明强：今天{n}点见" for n in range(5)], *["王海 ：好"] * 5, *["买了菜"] * 70)
     assert frequent_names(shelf, "labeled", "陆明强在三月买了什么？") == ("陆明强",)
     assert frequent_names(shelf, "labeled", "王海和陆明强约了几点？") == ("王海", "陆明强")
     assert frequent_names(shelf, "labeled", "今天买了什么？") == ()
 
 
-def test_english_names_label_messages_too(shelf: Shelf) -> None:
+def test_english_names_are_recognized_as_labels(shelf: Shelf) -> None:
     shelf.put_texts("english", *[f"Marta: see you at {n}" for n in range(4)], *["bought bread"] * 40)
     assert frequent_names(shelf, "english", "What did Marta buy?") == ("Marta",)
 
@@ -43,7 +43,7 @@ def test_a_rare_name_is_not_frequent(shelf: Shelf) -> None:
     assert frequent_names(shelf, "rare", "林峰买了什么？") == ()
 
 
-def test_a_frequent_word_that_labels_nothing_is_no_name(shelf: Shelf) -> None:
+def test_frequent_word_that_is_never_a_label_is_not_a_name(shelf: Shelf) -> None:
     shelf.put_texts("notes", *["今日要点，核心目标：多休息"] * 9, *["记录：跑步"] * 2, *["买了菜"] * 9)
     assert frequent_names(shelf, "notes", "核心目标和记录是什么？") == ()
 

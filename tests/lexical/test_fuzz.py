@@ -127,7 +127,7 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield filled
 
 
-def test_any_string_is_answered_with_the_users_own_messages(shelf: Shelf, *, is_remote: bool) -> None:
+def test_arbitrary_query_returns_only_messages_of_the_user(shelf: Shelf, *, is_remote: bool) -> None:
     finding, count = 0, REMOTE_STRINGS if is_remote else STRINGS
     for text in islice(strings(seed=7), count):
         parsed_query = parse_query(text, LIMITS)

@@ -120,7 +120,7 @@ def read(text: str) -> str:
         (" \u3000\t\u200b", "[]"),
     ],
 )
-def test_reading(text: str, tree: str) -> None:
+def test_query_is_parsed_to_the_expected_tree(text: str, tree: str) -> None:
     assert read(text) == tree
 
 
@@ -143,22 +143,22 @@ def test_queries_with_required_or_optional_terms_rank_by_score(text: str, *, ran
     assert (bool(parsed_query.leaves), parsed_query.has_uniform_score) == (ranks, uniform)
 
 
-def test_leaves_are_what_scores_each_once_in_order() -> None:
+def test_leaves_are_distinct_scoring_terms_in_query_order() -> None:
     parsed_query = query('辣椒 (cat AND "a b") -dog OR (cat -fish)')
     assert [written(leaf) for leaf in parsed_query.leaves] == ["辣椒", "cat", '"a b"']
 
 
 @given(st.text(st.characters() | st.sampled_from(' "“”「」()（）-－ANDORT\u0301\u200b辣a'), max_size=80))
-def test_any_text_is_a_query_and_blank_text_the_empty_one(text: str) -> None:
+def test_arbitrary_text_is_a_query_and_blank_text_is_empty(text: str) -> None:
     assert parse_query(text, BOUNDLESS).is_empty == (tokenize(remove_invisible_characters(text)) == [])
 
 
 @pytest.mark.parametrize("unit", ['"', "「", "(", ")", "-", "'", "NOT ", "a AND ", "( )", "(-"])
-def test_a_hundred_thousand_characters_of_anything_are_read(unit: str) -> None:
+def test_queries_of_100000_characters_are_parsed(unit: str) -> None:
     assert not parse_query((unit * 100_000)[:100_000], BOUNDLESS).is_empty
 
 
-def test_deep_parentheses_are_refused_before_anything_recurses() -> None:
+def test_deep_nesting_is_rejected_without_recursion() -> None:
     with pytest.raises(Fault):
         parse_query("(" * 100_000 + "a" + ")" * 100_000, BOUNDLESS)
 
@@ -174,7 +174,7 @@ def test_deep_parentheses_are_refused_before_anything_recurses() -> None:
         ('"' + "辣" * 33 + '" q', "has more than 5 terms"),
     ],
 )
-def test_over_a_limit_is_a_fault_of_query_text(text: str, description: str) -> None:
+def test_exceeded_limit_is_a_violation_of_query_text(text: str, description: str) -> None:
     with pytest.raises(Fault) as raised:
         parse_query(text, QueryLimits(chars=40, terms=5, depth=3))
     assert raised.value.reason == Reason.ERROR_REASON_QUERY_TOO_COMPLEX
@@ -203,7 +203,7 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield filled
 
 
-def test_the_page_has_examples() -> None:
+def test_grammar_page_has_examples() -> None:
     rows = [line for line in EXAMPLES.splitlines() if line.startswith("| ")]
     assert len(rows) == 2 + len(MESSAGES) + len(CASES), "two headings, and every other row is understood"
     assert list(MESSAGES) == list(range(1, len(MESSAGES) + 1))
@@ -211,7 +211,7 @@ def test_the_page_has_examples() -> None:
 
 
 @pytest.mark.parametrize(("text", "numbers"), CASES)
-def test_example(shelf: Shelf, text: str, numbers: list[int]) -> None:
+def test_documented_example_finds_its_messages(shelf: Shelf, text: str, numbers: list[int]) -> None:
     assert shelf.find("u", text) == [MESSAGES[number] for number in numbers]
 
 

@@ -55,12 +55,12 @@ def snippet(content: str, text: str, chars: int) -> str:
         ("anything", "", "anything"),
     ],
 )
-def test_spans(content: str, text: str, expected: str) -> None:
+def test_highlight_spans_match_the_query(content: str, text: str, expected: str) -> None:
     assert marked(content, text) == expected
 
 
 @given(st.text("啊哦的", max_size=40), st.text("啊哦的", min_size=1, max_size=6))
-def test_a_phrase_is_marked_wherever_it_is_a_substring(content: str, phrase: str) -> None:
+def test_phrase_is_highlighted_wherever_it_is_a_substring(content: str, phrase: str) -> None:
     covered = {
         index
         for start in range(len(content))
@@ -72,7 +72,7 @@ def test_a_phrase_is_marked_wherever_it_is_a_substring(content: str, phrase: str
     assert all(left.end < right.start for left, right in pairwise(spans))
 
 
-def test_a_short_content_is_its_own_snippet() -> None:
+def test_short_content_is_its_own_snippet() -> None:
     assert snippet("火锅", "辣", 2) == "火锅"
 
 
@@ -81,11 +81,11 @@ def test_a_snippet_shows_where_most_matches_are() -> None:
     assert snippet(content, "辣", 9) == "。。辣，辣，辣。。"
 
 
-def test_a_snippet_of_a_listing_by_time_is_the_beginning() -> None:
+def test_snippet_without_a_query_is_the_beginning() -> None:
     assert snippet("火锅，面条，辣椒，咖啡", "-cat", 5) == "火锅，面条"
 
 
-def test_a_snippet_cuts_no_word() -> None:
+def test_snippet_ends_at_word_boundaries() -> None:
     content = "extraordinary conversations about dinosaurs yesterday"
     assert snippet(content, "about", 25) == "about dinosaurs"
     assert snippet(content, "-cat", 20) == "extraordinary"
@@ -97,7 +97,7 @@ def test_a_match_longer_than_the_snippet_is_shown_from_its_beginning() -> None:
 
 
 @given(st.text("辣吃 a，\u0301", max_size=60), st.sampled_from(["辣", "吃辣", '"辣吃"', "a", ""]), st.integers(1, 30))
-def test_a_snippet_is_a_stretch_of_the_content_no_longer_than_asked(content: str, text: str, chars: int) -> None:
+def test_snippet_is_a_content_range_within_the_length_limit(content: str, text: str, chars: int) -> None:
     highlighted = highlight(content, query(text), chars, EXTENT)
     assert 0 <= highlighted.snippet.start <= highlighted.snippet.end <= len(content)
     assert highlighted.snippet.end - highlighted.snippet.start <= chars
@@ -114,7 +114,7 @@ def test_only_the_first_spans_are_returned() -> None:
     assert highlighted.truncated
 
 
-def test_a_long_content_is_looked_at_as_far_as_allowed_only() -> None:
+def test_long_content_is_scanned_up_to_the_limit() -> None:
     content = "b" + " a" * 20 + " b"
     highlighted = highlight(content, query("b"), 10, HighlightLimits(chars=30, spans=200))
     assert ([span.start for span in highlighted.spans], highlighted.truncated) == ([0], True)
@@ -123,7 +123,7 @@ def test_a_long_content_is_looked_at_as_far_as_allowed_only() -> None:
 
 
 @pytest.mark.parametrize(("content", "text"), [("a bcd", "bc"), ("a 火锅\u0301", "锅"), ("a running", "run")])
-def test_a_word_at_the_end_of_what_is_looked_at_is_not_taken_for_a_shorter_one(content: str, text: str) -> None:
+def test_word_at_the_scan_limit_is_not_matched_as_a_shorter_one(content: str, text: str) -> None:
     whole = highlight(content, query(text), 10, EXTENT)
     for chars in range(1, len(content)):
         assert highlight(content, query(text), 10, HighlightLimits(chars, 200)).spans in ((), whole.spans)
@@ -158,7 +158,7 @@ BITS = st.sampled_from(
 
 
 @given(st.lists(BITS, max_size=40).map("".join), st.lists(BITS, min_size=1, max_size=6).map("".join))
-def test_a_plain_text_is_highlighted_as_its_tokens_say(content: str, query_text: str) -> None:
+def test_ascii_highlights_equal_token_highlights(content: str, query_text: str) -> None:
     query_terms = {term.text for term in extract_ranking_terms(tokenize(query_text))}
     normal = normalize_plain_text(content)
     if normal is not None:
@@ -169,7 +169,7 @@ def test_a_plain_text_is_highlighted_as_its_tokens_say(content: str, query_text:
 
 
 @given(st.lists(BITS, max_size=60).map("".join), st.lists(BITS, max_size=60).map("".join), st.integers(4, 40))
-def test_a_snippet_cuts_no_token(before: str, after: str, chars: int) -> None:
+def test_snippet_ends_at_token_boundaries(before: str, after: str, chars: int) -> None:
     content = f"{before} 火锅 {after}"
     window = highlight(content, query("火锅"), chars, EXTENT).snippet
     assert "火锅" in content[window.start : window.end]

@@ -85,7 +85,7 @@ def matching_numbers(reader: Reader, text: str = "火锅", user: str = "u") -> l
     return [hit.sequence for hit in reader.search(user, parsed_query, reader.freeze(user, parsed_query))]
 
 
-def test_a_removed_message_is_not_found_and_not_counted_in_weights(tmp_path: Path) -> None:
+def test_removed_message_affects_neither_results_nor_weights(tmp_path: Path) -> None:
     with shelved(tmp_path, ["火锅 1", "火锅 2", "面条"]) as shelf:
         weights = shelf.reader.freeze("u", query("火锅")).weights
         shelf.remove(1)
@@ -99,7 +99,7 @@ def test_a_removed_message_is_not_found_and_not_counted_in_weights(tmp_path: Pat
         assert matching_numbers(shelf.reader, "") == [3, 2]
 
 
-def test_a_version_may_be_removed_and_another_added_in_one_commit(tmp_path: Path) -> None:
+def test_one_commit_can_remove_and_add_versions(tmp_path: Path) -> None:
     with shelved(tmp_path, ["火锅"]) as shelf:
         shelf.writer.add_version(2, message("u", "火锅 new"))
         shelf.writer.remove_version(1)
@@ -108,7 +108,7 @@ def test_a_version_may_be_removed_and_another_added_in_one_commit(tmp_path: Path
         assert matching_numbers(shelf.reader) == [2]
 
 
-def test_a_view_moves_on_refresh_only(tmp_path: Path) -> None:
+def test_reader_sees_commits_only_after_refresh(tmp_path: Path) -> None:
     with shelved(tmp_path) as shelf:
         shelf.writer.add_version(1, message("u", "火锅"))
         shelf.reader.refresh()
@@ -119,13 +119,13 @@ def test_a_view_moves_on_refresh_only(tmp_path: Path) -> None:
         assert (matching_numbers(shelf.reader), shelf.reader.read_applied_sequence()) == ([1], 7)
 
 
-def test_the_checkpoint_is_not_a_message(tmp_path: Path) -> None:
+def test_checkpoint_is_not_returned_as_a_message(tmp_path: Path) -> None:
     with shelved(tmp_path, ["火锅"]) as shelf:
         for user in ("", "checkpoint", "1"):
             assert matching_numbers(shelf.reader, "", user) == matching_numbers(shelf.reader, "-x", user) == []
 
 
-def test_closing_drops_what_was_not_committed_and_keeps_the_rest(tmp_path: Path) -> None:
+def test_closing_discards_only_uncommitted_changes(tmp_path: Path) -> None:
     shelf = OnDisk(tmp_path)
     shelf.put_texts("u", "火锅", "火锅")
     shelf.writer.add_version(3, message("u", "火锅"))
@@ -146,7 +146,7 @@ def test_a_second_writer_is_rejected(tmp_path: Path) -> None:
         assert matching_numbers(shelf.reader) == [1]
 
 
-def test_a_reader_in_another_process_follows(tmp_path: Path) -> None:
+def test_reader_in_another_process_sees_commits(tmp_path: Path) -> None:
     script = f"""
 import asyncio, sys
 from pathlib import Path
@@ -202,7 +202,7 @@ PANICS = ["hardly any terms", "hardly a store", "hardly any columns"]
 
 
 @pytest.mark.parametrize("how", ["half a meta", "half a segment", "another schema", *PANICS])
-def test_a_damaged_index_is_refused_by_readers_and_begun_anew_by_the_writer(tmp_path: Path, how: str) -> None:
+def test_damaged_index_is_rejected_by_readers_and_rebuilt_by_the_writer(tmp_path: Path, how: str) -> None:
     with shelved(tmp_path, ["火锅"]):
         pass
     damage(tmp_path, how)
@@ -216,7 +216,7 @@ def test_a_damaged_index_is_refused_by_readers_and_begun_anew_by_the_writer(tmp_
         assert matching_numbers(reader) == [1]
 
 
-def test_a_reader_outlives_the_rebuilding_of_its_index(tmp_path: Path) -> None:
+def test_reader_survives_a_rebuild_of_its_index(tmp_path: Path) -> None:
     with shelved(tmp_path, ["火锅", "火锅"]):
         reader = opened(tmp_path)
     damage(tmp_path, "half a meta")
@@ -232,13 +232,13 @@ def test_a_reader_outlives_the_rebuilding_of_its_index(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_a_missing_index_is_an_empty_one(tmp_path: Path) -> None:
+def test_missing_index_is_read_as_empty(tmp_path: Path) -> None:
     with closing(opened(tmp_path / "deep" / "down")) as reader:
         assert (reader.read_applied_sequence(), matching_numbers(reader)) == (0, [])
 
 
 @pytest.mark.parametrize("how", ["half a segment", *PANICS])
-def test_a_commit_onto_damaged_files_is_refused_and_the_next_writer_begins_anew(tmp_path: Path, how: str) -> None:
+def test_commit_to_damaged_files_fails_and_the_next_writer_rebuilds(tmp_path: Path, how: str) -> None:
     with shelved(tmp_path, ["火锅", "火锅"]) as shelf:
         damage(tmp_path, how)
         shelf.writer.add_version(3, message("u", "火锅"))
@@ -250,7 +250,7 @@ def test_a_commit_onto_damaged_files_is_refused_and_the_next_writer_begins_anew(
 
 
 @pytest.mark.parametrize("how", ["half a segment", *PANICS])
-def test_a_commit_that_cannot_be_read_leaves_the_view_as_it_was(tmp_path: Path, how: str) -> None:
+def test_unreadable_commit_leaves_the_reader_unchanged(tmp_path: Path, how: str) -> None:
     with shelved(tmp_path) as shelf, closing(opened(tmp_path)) as reader:
         shelf.put_texts("u", "火锅")
         damage(tmp_path, how)
@@ -261,7 +261,7 @@ def test_a_commit_that_cannot_be_read_leaves_the_view_as_it_was(tmp_path: Path, 
         assert (reader.read_applied_sequence(), matching_numbers(reader)) == (0, [])
 
 
-def test_a_panic_in_a_search_is_a_fault(tmp_path: Path) -> None:
+def test_search_panic_is_raised_as_a_fault(tmp_path: Path) -> None:
     with shelved(tmp_path, ["火锅 b c"] * 3):
         pass
     positions = next(tmp_path.glob("*.pos"))
@@ -289,7 +289,7 @@ def make_former(directory: Path) -> None:
     tantivy.Index(fields.build(), path=str(directory))
 
 
-def test_a_server_over_former_data_catches_up(start: Start, own_settings: Settings) -> None:
+def test_server_on_older_data_catches_up(start: Start, own_settings: Settings) -> None:
     with start(own_settings) as server:
         token = server.ingest.WriteMessages(
             i.WriteMessagesRequest(
@@ -308,7 +308,7 @@ def test_a_server_over_former_data_catches_up(start: Start, own_settings: Settin
     assert (own_settings.server.data / "moved").exists(), "nothing else was touched"
 
 
-def test_a_writer_in_another_directory_deletes_no_former_index(tmp_path: Path) -> None:
+def test_writer_in_another_directory_deletes_no_old_index(tmp_path: Path) -> None:
     make_former(tmp_path / FORMER)
     with TantivyLexicalWriter(tmp_path / "words", HEAP_BYTES):
         assert (tmp_path / FORMER).exists()
@@ -316,9 +316,7 @@ def test_a_writer_in_another_directory_deletes_no_former_index(tmp_path: Path) -
         assert not (tmp_path / FORMER).exists()
 
 
-def test_an_index_is_deleted_although_a_reader_puts_a_lock_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_index_is_deleted_despite_a_new_reader_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "lexical"
     open_index(directory)
     times, rmdir = iter(range(3)), os.rmdir
@@ -333,7 +331,7 @@ def test_an_index_is_deleted_although_a_reader_puts_a_lock_there(
     assert not directory.exists()
 
 
-def test_one_that_cannot_be_deleted_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_that_cannot_be_deleted_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "lexical"
     open_index(directory)
 

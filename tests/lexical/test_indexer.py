@@ -120,7 +120,7 @@ class Following:
             self._caught_up.notify_all()
 
 
-def test_writes_replacements_and_deletions_are_followed(tmp_path: Path) -> None:
+def test_writes_replacements_and_deletions_are_indexed(tmp_path: Path) -> None:
     following = Following(tmp_path)
     following.write("火锅 before")
     with following.running():
@@ -155,7 +155,7 @@ def test_large_messages_make_smaller_commits(tmp_path: Path) -> None:
     following.log.close()
 
 
-def test_commits_follow_each_other_at_once_only_while_a_whole_one_waits(
+def test_commits_are_immediate_only_while_a_full_batch_is_queued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     following = Following(tmp_path, batch_max=40)
@@ -174,7 +174,7 @@ def test_commits_follow_each_other_at_once_only_while_a_whole_one_waits(
     following.log.close()
 
 
-def test_a_pause_between_commits_ends_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopping_interrupts_the_pause_between_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexer, "_PAUSE_MAX_S", 60)
     following = Following(tmp_path)
     pause = following.indexer._pause
@@ -191,7 +191,7 @@ def test_a_pause_between_commits_ends_with_the_run(tmp_path: Path, monkeypatch: 
     following.log.close()
 
 
-def test_stopping_does_not_wait_for_what_has_queued_up(tmp_path: Path) -> None:
+def test_stopping_does_not_wait_for_queued_messages(tmp_path: Path) -> None:
     following = Following(tmp_path)
     following.write(*(f"火锅 {n}" for n in range(40)))
     following.on_reading = following.indexer.stop
@@ -200,7 +200,7 @@ def test_stopping_does_not_wait_for_what_has_queued_up(tmp_path: Path) -> None:
     following.log.close()
 
 
-def test_a_panic_of_the_engine_ends_the_run_with_an_ordinary_error(tmp_path: Path) -> None:
+def test_engine_panic_ends_the_run_with_an_exception(tmp_path: Path) -> None:
     following = Following(tmp_path)
     following.write("火锅")
     following.on_reading = panic
@@ -215,7 +215,7 @@ def panic() -> None:
     index.searcher().search(tantivy.Query.all_query(), limit=0)
 
 
-def test_following_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_indexing_resumes_at_its_checkpoint(tmp_path: Path) -> None:
     first = Following(tmp_path)
     with first.running():
         first.wait_for(first.write("火锅 1"))
@@ -229,7 +229,7 @@ def test_following_goes_on_where_it_stopped(tmp_path: Path) -> None:
     second.log.close()
 
 
-def test_applying_the_feed_again_from_the_beginning_changes_nothing(tmp_path: Path) -> None:
+def test_replaying_the_feed_changes_nothing(tmp_path: Path) -> None:
     first = Following(tmp_path)
     first.write("火锅 1", "火锅 2", "火锅 3")
     first.replace("火锅 1", "面条")
@@ -247,7 +247,7 @@ def test_applying_the_feed_again_from_the_beginning_changes_nothing(tmp_path: Pa
     again.log.close()
 
 
-def test_a_failure_ends_the_run_and_another_run_goes_on(tmp_path: Path) -> None:
+def test_next_run_resumes_after_a_failure(tmp_path: Path) -> None:
     following = Following(tmp_path, batch_max=2)
     last = following.write("火锅 1", "火锅 2", "火锅 3")
     with TantivyLexicalWriter(tmp_path / DIRECTORY, HEAP_BYTES), pytest.raises(ValueError, match="LockBusy"):

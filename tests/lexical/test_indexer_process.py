@@ -93,14 +93,14 @@ def apart(tmp_path: Path) -> Iterator[Apart]:
         yield apart
 
 
-def test_writes_and_deletions_are_followed(apart: Apart) -> None:
+def test_writes_and_deletions_are_indexed(apart: Apart) -> None:
     apart.wait_for(apart.following.write("火锅 1", "火锅 2"))
     assert apart.following.search("火锅") == {"火锅 1", "火锅 2"}
     apart.wait_for(apart.following.delete("火锅 1"))
     assert apart.following.search("火锅") == {"火锅 2"}
 
 
-def test_a_write_is_followed_at_once(apart: Apart) -> None:
+def test_write_is_indexed_immediately(apart: Apart) -> None:
     apart.wait_for(apart.following.write("warm"))
     began = time.monotonic()
     for n in range(5):
@@ -108,7 +108,7 @@ def test_a_write_is_followed_at_once(apart: Apart) -> None:
     assert time.monotonic() - began < 5 * 0.5, "the process is rung, it does not have to look for itself"
 
 
-def test_a_killed_process_is_followed_by_one_that_goes_on(apart: Apart) -> None:
+def test_killed_process_is_replaced_and_indexing_resumes(apart: Apart) -> None:
     apart.wait_for(apart.following.write("火锅 1"))
     killed = apart.process.process_id
     assert killed is not None
@@ -119,7 +119,7 @@ def test_a_killed_process_is_followed_by_one_that_goes_on(apart: Apart) -> None:
     assert apart.failures == [IndexerLostError]
 
 
-def test_reads_and_acknowledgements_go_before_the_indexer(apart: Apart) -> None:
+def test_indexer_has_lower_priority_than_reads_and_acknowledgements(apart: Apart) -> None:
     apart.wait_for(apart.following.write("火锅"))
     process = apart.process.process_id
     assert process is not None
@@ -133,7 +133,7 @@ def test_indexer_error_is_raised_in_the_parent(tmp_path: Path) -> None:
     apart.following.log.close()
 
 
-def test_stopping_ends_the_process(tmp_path: Path) -> None:
+def test_stopping_terminates_the_process(tmp_path: Path) -> None:
     apart = Apart(tmp_path)
     with apart.running():
         apart.wait_for(apart.following.write("火锅"))

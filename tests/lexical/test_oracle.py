@@ -35,12 +35,12 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @given(claims, st.just(EVERYTHING) | FILTERS)
-def test_a_search_gives_what_matches_by_score_and_time(shelf: Shelf, claim: Claim, message_filter: Filter) -> None:
+def test_search_returns_matches_ordered_by_score_and_time(shelf: Shelf, claim: Claim, message_filter: Filter) -> None:
     assert listed(shelf.hits("u", query(claim.text), message_filter)) == expected(shelf, claim, message_filter)
 
 
 @given(claims, st.lists(st.integers(1, 7), min_size=1))
-def test_pages_give_every_match_once_in_order(shelf: Shelf, claim: Claim, limits: list[int]) -> None:
+def test_pages_return_every_match_once_in_order(shelf: Shelf, claim: Claim, limits: list[int]) -> None:
     parsed_query = query(claim.text)
     ranking = shelf.freeze("u", parsed_query)
     walked: list[LexicalHit] = []
@@ -60,14 +60,16 @@ def test_pages_give_every_match_once_in_order(shelf: Shelf, claim: Claim, limits
 
 
 @given(claims, st.integers(1, 30))
-def test_a_page_is_full_and_cuts_no_tie(shelf: Shelf, claim: Claim, limit: int) -> None:
+def test_page_is_full_and_splits_no_tie(shelf: Shelf, claim: Claim, limit: int) -> None:
     parsed_query = query(claim.text)
     page = listed(shelf.page("u", parsed_query, shelf.freeze("u", parsed_query), limit=limit))
     everything = expected(shelf, claim, EVERYTHING)
     assert page == [hit for hit in everything if hit[:2] >= everything[:limit][-1][:2]] if everything else page == []
 
 
-def test_pages_beyond_the_first_pull(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_pages_beyond_the_first_index_read_continue_in_order(
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     shelf = Shelf(engine, tmp_path_factory.mktemp("lexical"))
     texts = ["火锅", "火锅 辣椒", "辣椒", "cat 辣椒"]
     shelf.put(*(message("u", texts[n % 4], n // 3) for n in range(3000)))
@@ -86,7 +88,7 @@ def test_pages_beyond_the_first_pull(engine: Engine, tmp_path_factory: pytest.Te
 
 
 @given(claims, st.just(EVERYTHING) | FILTERS, st.integers(2, 60))
-def test_a_window_ranks_the_heaviest_terms_and_the_newest_messages(
+def test_ranking_window_prefers_high_weight_terms_and_new_messages(
     shelf: Shelf, claim: Claim, message_filter: Filter, size: int
 ) -> None:
     parsed_query, everything = query(claim.text), expected(shelf, claim, message_filter)
@@ -116,7 +118,7 @@ def test_a_window_ranks_the_heaviest_terms_and_the_newest_messages(
 
 
 @pytest.mark.parametrize("text", ["面条", "火锅", "火锅 鲨鱼", "火锅 辣椒", "火锅 AND 辣椒", "-鲨鱼"])
-def test_pages_of_many_thousands(busy: Shelf, text: str) -> None:
+def test_pages_over_thousands_of_matches_are_complete(busy: Shelf, text: str) -> None:
     parsed_query = query(text)
     everything = listed(busy.hits("u", parsed_query))
     ranking, after, walked = busy.freeze("u", parsed_query), None, 0
@@ -205,7 +207,7 @@ def phrases(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "a b c d e f g h i 火锅",
     ],
 )
-def test_ties_of_more_than_was_pulled_are_read_by_time(crowd: Shelf, text: str) -> None:
+def test_ties_larger_than_one_index_read_are_ordered_by_time(crowd: Shelf, text: str) -> None:
     parsed_query = query(text)
     everything = listed(crowd.hits("u", parsed_query))
     ranking, after, walked = crowd.freeze("u", parsed_query), None, set[int]()

@@ -56,7 +56,7 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @settings(max_examples=25)
 @given(contents, st.sampled_from(TEXTS), st.lists(st.integers(1, 7), min_size=1), st.sampled_from([3, 100]), st.data())
-def test_pages_give_every_message_once_while_others_come_and_go(
+def test_pages_return_every_message_once_during_writes_and_deletions(
     shelf: Shelf, stored: list[tuple[str, int]], text: str, sizes: list[int], window_size: int, data: st.DataObject
 ) -> None:
     reading = Reading(shelf, f"user-{shelf.sequence}")
@@ -83,7 +83,7 @@ def test_pages_give_every_message_once_while_others_come_and_go(
     assert set(pages) <= set(everything)
 
 
-def test_messages_that_the_log_no_longer_has_are_passed_over(shelf: Shelf) -> None:
+def test_messages_deleted_from_the_log_are_skipped(shelf: Shelf) -> None:
     """An index that lags still has them; more than fit into one search of the index."""
     reading = Reading(shelf, "lagging")
     if not shelf.reader_index.can_lag:

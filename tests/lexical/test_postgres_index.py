@@ -66,12 +66,12 @@ def colliding(postgres: PrivatePostgres) -> Iterator[Shelf]:
 
 @settings(deadline=None)
 @given(claims)
-def test_a_collision_of_keys_changes_nothing(colliding: Shelf, claim: Claim) -> None:
+def test_key_collision_does_not_change_results(colliding: Shelf, claim: Claim) -> None:
     parsed_query = query(claim.text)
     assert listed(colliding.hits("u", parsed_query)) == expected(colliding, claim, EVERYTHING)
 
 
-def test_collisions_change_no_posting(colliding: Shelf) -> None:
+def test_key_collision_does_not_change_postings(colliding: Shelf) -> None:
     mine = {number: each.content for number, each in colliding.messages.items() if each.user_id == "u"}
     for term, posting in zip(
         ["火锅", "cat"], colliding.read_postings("u", ["火锅", "cat"], EVERYTHING, 100), strict=True
@@ -131,7 +131,7 @@ def both(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) ->
 
 @settings(max_examples=25, deadline=None)
 @given(_MESSAGES, st.lists(_QUERIES, min_size=1, max_size=6), st.integers(1, 5), st.sampled_from([2, 5, 100]), _FILTERS)
-def test_order_and_scores_are_those_of_tantivy(
+def test_order_and_scores_equal_those_of_tantivy(
     both: tuple[Shelf, Shelf],
     stored: Sequence[tuple[str, int, Role, str]],
     texts: Sequence[str],
@@ -159,7 +159,7 @@ def test_order_and_scores_are_those_of_tantivy(
             start = RankPosition(*page[-1][:2]) if page else start
 
 
-def test_frequent_token_columns_whoever_said_much_are_weighed_by_the_latest_messages(postgres_shelf: Shelf) -> None:
+def test_term_weights_of_large_users_are_estimated_from_the_latest_messages(postgres_shelf: Shelf) -> None:
     """A few in a thousand apart from what all messages say, and the same whatever others say."""
     shelf, said_much = postgres_shelf, postgres_counts.SAMPLING_THRESHOLD + 1000
     chance = random.Random(6)  # noqa: S311 - the same texts each time
@@ -213,7 +213,7 @@ async def listing_over(url: str) -> AsyncIterator[LexicalListing]:
         )
 
 
-async def test_a_listing_takes_two_round_trips_a_further_page_one_and_a_write_token_none(
+async def test_listing_takes_two_round_trips_and_each_further_page_one(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statements = statements_of(monkeypatch)

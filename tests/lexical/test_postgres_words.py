@@ -61,7 +61,7 @@ def test_a_predicate_matches_only_messages_that_contain_the_term_or_phrase(text:
 
 
 @given(ANYTHING, ANYTHING)
-def test_a_speaker_is_found_by_the_terms_of_the_name(name: str, text: str) -> None:
+def test_sender_is_found_by_the_terms_of_the_name(name: str, text: str) -> None:
     columns = build_token_columns(message("u", "hello", name=name))
     names = tuple(extract_candidate_name_terms(text))
     is_matched = any(has(columns, predicate) for predicate in build_boost_predicates("u", SpeakerBoost(names)))
@@ -70,7 +70,7 @@ def test_a_speaker_is_found_by_the_terms_of_the_name(name: str, text: str) -> No
 
 
 @given(TEXTS)
-def test_keys_are_distinct_and_no_other_users(text: str) -> None:
+def test_keys_are_distinct_per_user(text: str) -> None:
     mine, others = build_token_columns(message("u", text)), build_token_columns(message("v", text))
     assert len(set(mine.keys)) == len(mine.keys)
     assert not set(mine.keys) & set(others.keys)
@@ -80,17 +80,17 @@ def test_keys_are_distinct_and_no_other_users(text: str) -> None:
 
 
 @pytest.mark.parametrize(("user", "text"), [("u", "vw"), ("uv", "w"), ("uvw", "")])
-def test_a_user_and_a_text_run_into_no_other(user: str, text: str) -> None:
+def test_user_and_text_boundaries_are_unambiguous_in_keys(user: str, text: str) -> None:
     assert compute_lookup_keys(user, [text.encode()]) != compute_lookup_keys("uv", [b"vw"])
 
 
-def test_a_query_may_have_half_a_character() -> None:
+def test_lone_surrogate_in_a_query_matches_nothing() -> None:
     assert not has(
         build_token_columns(message("u", "火锅")), build_leaf_predicate("u", Leaf(TokenField.CHARS, ("\ud800",)))
     )
 
 
-def test_keys_do_not_change() -> None:
+def test_keys_are_stable() -> None:
     """They are stored: another hash is another version."""
     columns = build_token_columns(message("u", "不 吃辣 cats", name="Ann"))
     assert columns.tokens == b"".join(

@@ -55,12 +55,12 @@ def test_sender_affects_ranking_but_never_matches(talk: Shelf) -> None:
 
 
 @pytest.mark.parametrize("name", ["Caroline", "caroline", "Caro", "CAROLYN", "“Caroline”"])
-def test_the_first_three_letters_of_a_name_are_enough_if_it_is_capitalised(talk: Shelf, name: str) -> None:
+def test_capitalized_prefix_of_three_letters_matches_a_name(talk: Shelf, name: str) -> None:
     contents = talk.find("u", f"hike, {name} zebra")
     assert contents.index("the hike was long") < contents.index("that hike, remember")
 
 
-def test_a_word_that_begins_like_a_name_is_none(talk: Shelf) -> None:
+def test_word_with_the_prefix_of_a_name_does_not_match_it(talk: Shelf) -> None:
     assert talk.find("u", "hike carpet zebra")[-1] == "the hike was long"
 
 
@@ -74,15 +74,15 @@ def test_a_word_that_begins_like_a_name_is_none(talk: Shelf) -> None:
         ("😀", []),
     ],
 )
-def test_terms_of_a_name(name: str, terms: list[str]) -> None:
+def test_sender_name_is_split_into_terms(name: str, terms: list[str]) -> None:
     assert extract_name_terms(name) == terms
 
 
-def test_terms_that_may_name_somebody() -> None:
+def test_candidate_name_terms_are_extracted_from_a_query() -> None:
     assert extract_candidate_name_terms("What did Anna say to 小明, bob?") == ["anna", "say", "bob", "ann…", "小明"]
 
 
-def test_speakers_of_other_users_have_no_influence(engine: Engine, tmp_path: Path) -> None:
+def test_senders_of_other_users_do_not_affect_the_ranking(engine: Engine, tmp_path: Path) -> None:
     with shelved(engine, tmp_path, ["I like the hike", "the hike was long"]) as shelf:
         parsed_query = query("What did Caroline and I like, the hike?")
         before = shelf.weigh("u", parsed_query), shelf.hits("u", parsed_query)
@@ -90,7 +90,7 @@ def test_speakers_of_other_users_have_no_influence(engine: Engine, tmp_path: Pat
         assert (shelf.weigh("u", parsed_query), shelf.hits("u", parsed_query)) == before
 
 
-def test_a_question_in_the_first_person_looks_first_for_what_the_user_said(engine: Engine, tmp_path: Path) -> None:
+def test_first_person_question_ranks_user_messages_first(engine: Engine, tmp_path: Path) -> None:
     with shelved(engine, tmp_path) as shelf:
         shelf.put(
             message("u", "火锅我喜欢", 1, Role.USER),
@@ -109,7 +109,7 @@ def test_the_first_person_boost_is_zero_without_user_messages(engine: Engine, tm
         assert shelf.weigh("u", parsed_query)[len(parsed_query.leaves) :] == (0.0, 0.0)
 
 
-def test_somebody_named_comes_before_the_user(talk: Shelf) -> None:
+def test_named_sender_ranks_above_the_user(talk: Shelf) -> None:
     for text, weighs in (
         ("What hike did I take with Melanie?", [True, False]),
         ("What hike did I take with Zoe?", [False, True]),
@@ -145,7 +145,7 @@ def test_terms_of_the_question_outweigh_terms_of_the_surrounding_text(engine: En
         ("Where AND Paris? It rains!", set()),
     ],
 )
-def test_text_beside_the_question_is_recognized(text: str, expected: set[str]) -> None:
+def test_text_outside_the_question_is_recognized(text: str, expected: set[str]) -> None:
     assert aside(text) == expected
 
 
@@ -157,7 +157,7 @@ def test_question_analysis_does_not_change_the_matching_terms(text: str) -> None
     assert parsed_query.downweighted < set(parsed_query.leaves) or not parsed_query.downweighted
 
 
-def test_a_short_statement_comes_before_a_long_one_and_before_a_question(engine: Engine, tmp_path: Path) -> None:
+def test_short_statement_ranks_above_long_statement_and_question(engine: Engine, tmp_path: Path) -> None:
     texts = ["hot pot", f"hot pot {LONG}", "hot pot?", f"hot pot {LONG}?"]
     with shelved(engine, tmp_path, [texts[0], texts[2], texts[1], texts[3], "noodles"]) as shelf:
         scores_by_content = scores(shelf, "hot pot zebra")
@@ -167,7 +167,7 @@ def test_a_short_statement_comes_before_a_long_one_and_before_a_question(engine:
 
 
 @pytest.mark.parametrize("text", ["pot", '"hot pot"', "hot AND pot", "hot OR pot", "hot pot -zebra"])
-def test_time_orders_one_word_and_what_operators_find(engine: Engine, tmp_path: Path, text: str) -> None:
+def test_single_term_and_operator_queries_are_ordered_by_time(engine: Engine, tmp_path: Path, text: str) -> None:
     texts = ["hot pot", "hot pot?", f"hot pot {LONG}"]
     with shelved(engine, tmp_path, texts) as shelf:
         assert list(scores(shelf, text)) == texts[::-1]
@@ -185,11 +185,11 @@ def test_time_orders_one_word_and_what_operators_find(engine: Engine, tmp_path: 
         ("", False),
     ],
 )
-def test_a_question_is_recognised_by_its_end(content: str, *, expected: bool) -> None:
+def test_question_is_recognized_by_its_ending(content: str, *, expected: bool) -> None:
     assert is_question(content) is expected
 
 
-def test_scores_of_a_listing_stay_while_others_write_and_the_user_does(talk: Shelf) -> None:
+def test_scores_of_a_listing_are_stable_during_writes(talk: Shelf) -> None:
     parsed_query = query("Which hike did Caroline like, the long one?")
     ranking = talk.freeze("u", parsed_query)
     before = talk.page("u", parsed_query, ranking)

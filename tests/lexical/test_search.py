@@ -74,17 +74,17 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         ("zebra", []),
     ],
 )
-def test_finds(shelf: Shelf, text: str, expected: list[str]) -> None:
+def test_search_finds_matching_messages(shelf: Shelf, text: str, expected: list[str]) -> None:
     assert shelf.find("u", text) == expected
 
 
-def test_more_of_the_query_and_rarer_words_rank_higher(shelf: Shelf) -> None:
+def test_more_and_rarer_matching_terms_rank_higher(shelf: Shelf) -> None:
     best, *others = shelf.find("u", "不吃辣椒")
     assert best == "我从小就不吃辣椒"
     assert others == ["火锅可以，但我不吃辣", "吃辣的我都不吃", "我不吃辣"]
 
 
-def test_a_score_is_the_sum_of_the_weights_of_what_is_found(shelf: Shelf) -> None:
+def test_score_is_the_sum_of_matched_term_weights(shelf: Shelf) -> None:
     parsed_query = query("(caroline AND closed) OR milk OR forget")
     weights = dict(zip((leaf.tokens[0] for leaf in parsed_query.leaves), shelf.weigh("u", parsed_query), strict=True))
     assert {shelf.messages[hit.sequence].content: hit.score for hit in shelf.hits("u", parsed_query)} == {
@@ -94,12 +94,12 @@ def test_a_score_is_the_sum_of_the_weights_of_what_is_found(shelf: Shelf) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "-zebra", "NOT zebra OR NOT yak"])
-def test_a_query_without_wanted_words_lists_by_time(shelf: Shelf, text: str) -> None:
+def test_query_without_positive_terms_lists_by_time(shelf: Shelf, text: str) -> None:
     assert shelf.find("u", text) == TEXTS[::-1]
     assert {hit.score for hit in shelf.hits("u", query(text))} == {0.0}
 
 
-def test_a_query_of_negations_lists_the_other_messages(shelf: Shelf) -> None:
+def test_negated_query_lists_the_other_messages(shelf: Shelf) -> None:
     assert shelf.find("u", "-吃 NOT c") == [text for text in TEXTS[::-1] if "吃" not in text and "C+" not in text]
 
 
@@ -118,13 +118,13 @@ def test_messages_of_another_user_are_not_visible(engine: Engine, tmp_path: Path
 
 
 @pytest.mark.parametrize("user", ["界" * 128, "😀" * 128, "user:1 OR *", 'a"b\\', " ", "\u202eabc", "é", "e\u0301"])
-def test_any_user_id_works(engine: Engine, tmp_path: Path, user: str) -> None:
+def test_arbitrary_user_id_is_supported(engine: Engine, tmp_path: Path, user: str) -> None:
     with shelved(engine, tmp_path, ["火锅"], user=user) as shelf:
         assert shelf.find(user, "火锅") == ["火锅"]
         assert shelf.find(user[1:], "火锅") == []
 
 
-def test_another_users_writes_change_neither_scores_nor_order(engine: Engine, tmp_path: Path) -> None:
+def test_writes_of_another_user_change_neither_scores_nor_order(engine: Engine, tmp_path: Path) -> None:
     texts = ["火锅 面条", "火锅", "面条 咖啡", "咖啡 火锅 烧烤"]
     parsed_query = query("火锅 面条 咖啡")
     with shelved(engine, tmp_path, texts) as shelf:
@@ -166,7 +166,7 @@ def test_filters_are_half_open_and_combine(engine: Engine, tmp_path: Path) -> No
                 )
 
 
-def test_versions_after_the_pinned_sequence_are_not_part_of_the_listing(engine: Engine, tmp_path: Path) -> None:
+def test_versions_after_the_pinned_sequence_are_not_listed(engine: Engine, tmp_path: Path) -> None:
     with shelved(engine, tmp_path, ["火锅 1", "火锅 2"]) as shelf:
         shelf.put_texts("u", "火锅 3")
         for text in ("火锅", "火锅 面条", "", "-面条"):
@@ -181,5 +181,5 @@ def test_versions_after_the_pinned_sequence_are_not_part_of_the_listing(engine: 
             assert pinned == {0: [], 1: [1], 2: [2, 1], 3: [3, 2, 1], LATEST: [3, 2, 1]}
 
 
-def test_a_limit_below_one_gives_nothing(shelf: Shelf) -> None:
+def test_limit_below_one_returns_nothing(shelf: Shelf) -> None:
     assert shelf.page("u", query("火锅"), FrozenRanking(LATEST, (1.0,)), limit=0) == []

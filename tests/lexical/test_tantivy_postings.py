@@ -57,7 +57,7 @@ def test_postings_of_a_term_are_exact_for_every_filter(
                     assert sorted(posting.sequences.tolist()) == (expected if len(expected) <= limit else [])
 
 
-def test_a_term_that_has_spread_since_is_found_everywhere(tmp_path: Path) -> None:
+def test_postings_include_messages_added_after_an_earlier_read(tmp_path: Path) -> None:
     with shelved(open_tantivy_index, tmp_path) as shelf:
         shelf.put(*(message("u", "tea" if n < 2 else "ale") for n in range(90)))
         assert shelf.read_postings("u", ["tea"], EVERYTHING, 100)[0].count == 2
@@ -67,7 +67,7 @@ def test_a_term_that_has_spread_since_is_found_everywhere(tmp_path: Path) -> Non
         assert ale.count == 88
 
 
-def test_a_longer_message_and_a_question_are_of_a_class_that_counts_less() -> None:
+def test_long_messages_and_questions_have_a_lower_class_weight() -> None:
     assert [classify_message("a", terms) for terms in (0, 7, 8, 23, 24, 71, 72, 10**6)] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [classify_message("a?", terms) for terms in (0, 72)] == [2, 5]
     assert [get_class_weight(number) * 16 for number in CLASSES] == [16, 15, 14, 13, 12, 11]

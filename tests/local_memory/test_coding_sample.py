@@ -73,7 +73,7 @@ def new_session(row: dict[str, Any]) -> HookEvent:
     return event
 
 
-def test_the_form_is_that_of_the_readme() -> None:
+def test_sample_matches_its_readme() -> None:
     ids = [row["message_id"] for row in MESSAGES]
     page = (SAMPLE / "README.md").read_text("utf-8")
     assert len(set(ids)) == len(ids) == 135
@@ -95,7 +95,7 @@ def test_hybrid_search_finds_the_evidence_within_its_project(talk: Client, quest
     assert {item.message.message_id for item in response.items} & set(question["evidence"])
 
 
-def test_most_questions_are_told_apart_from_general_questions(talk: Client) -> None:
+def test_sample_questions_have_higher_sufficiency_than_general_ones(talk: Client) -> None:
     def likelihood(text: str) -> float:
         return talk.hybrid_search("kai", text, metadata={"project": "harbour"}).sufficiency
 
@@ -106,7 +106,7 @@ def test_most_questions_are_told_apart_from_general_questions(talk: Client) -> N
 
 
 @pytest.mark.parametrize(("split", "recall", "silence"), [("tuning", 0.6, 0.85), ("held_out", 0.7, 0.8)])
-def test_orders_get_the_messages_that_bear_on_them_and_other_prompts_nothing(
+def test_instructions_get_relevant_messages_and_unrelated_prompts_none(
     shown: dict[str, set[str]], split: str, recall: float, silence: float
 ) -> None:
     prompts = [row for row in PROMPTS if row["split"] == split]
@@ -116,7 +116,7 @@ def test_orders_get_the_messages_that_bear_on_them_and_other_prompts_nothing(
     assert sum(not shown[prompt_id] for prompt_id in unrelated) >= silence * len(unrelated)
 
 
-def test_orders_get_few_messages_all_of_them_by_the_user(shown: dict[str, set[str]]) -> None:
+def test_instructions_get_few_messages_by_the_user_only(shown: dict[str, set[str]]) -> None:
     roles = {row["message_id"]: row["role"] for row in MESSAGES}
     for row in PROMPTS:
         if row["kind"] == "order" and not row["prompt"].endswith(("?", "？")):
@@ -124,7 +124,7 @@ def test_orders_get_few_messages_all_of_them_by_the_user(shown: dict[str, set[st
             assert {roles[item] for item in shown[row["prompt_id"]]} <= {"user"}
 
 
-def test_a_new_session_gets_rules_of_its_project_in_both_languages(shown: dict[str, set[str]]) -> None:
+def test_new_session_gets_the_rules_of_its_project_in_both_languages(shown: dict[str, set[str]]) -> None:
     sessions = {row["project"]: row for row in PROMPTS if row["kind"] == "session"}
     added = {project: shown[row["prompt_id"]] for project, row in sessions.items()}
     correct = {project: added[project] & set(row["evidence"]) for project, row in sessions.items()}

@@ -125,7 +125,7 @@ def test_a_turn_is_stored_and_recalled_in_another_session(served: LocalHome, pro
         assert next(client.iter_messages(served.user)).conversation_id == "h2"
 
 
-def test_a_turn_that_is_sent_twice_is_stored_once(served: LocalHome) -> None:
+def test_turn_sent_twice_is_stored_once(served: LocalHome) -> None:
     message = {"id": "m1", "time": "2026-03-02T09:00:00Z", "role": "user", "text": RULE, "name": ""}
     turn = {"hook_event_name": "Stop", "session_id": "h1", "messages": [message]}
     later = {**message, "id": "m2", "text": "ghp_" + "a1B2" * 9}
@@ -135,14 +135,14 @@ def test_a_turn_that_is_sent_twice_is_stored_once(served: LocalHome) -> None:
     assert served.list_turns() == [("1", RULE), ("1", "[secret removed]")]
 
 
-def test_equal_turns_are_stored_each(served: LocalHome, providers: Providers) -> None:
+def test_equal_turns_are_stored_separately(served: LocalHome, providers: Providers) -> None:
     provider = providers.create("h1")
     for _ in range(2):
         provider.sync_turn("yes", "Done.")
     assert until(lambda: sorted(served.list_turns()) == [("1", "yes")] * 2 + [("2", "Done.")] * 2), served.list_turns()
 
 
-def test_turns_wait_while_nomemory_is_missing_and_one_line_without_content_is_logged(
+def test_turns_are_queued_and_logged_once_while_nomemory_is_missing(
     served: LocalHome,
     hermes: ModuleType,
     providers: Providers,

@@ -55,7 +55,7 @@ def stored(at: LocalHome, *expected: tuple[str, str]) -> bool:
     return until(lambda: at.list_turns() == list(expected))
 
 
-def test_a_turn_is_stored_as_it_was_said_and_an_import_adds_nothing(served: LocalHome, transcript: Path) -> None:
+def test_turn_is_stored_unchanged_and_later_import_adds_nothing(served: LocalHome, transcript: Path) -> None:
     written(transcript, *TURN)
     assert served.hook("claude-code", event("Stop", transcript)) == ""
     assert stored(served, *SESSION), served.list_turns()
@@ -67,7 +67,7 @@ def test_a_turn_is_stored_as_it_was_said_and_an_import_adds_nothing(served: Loca
     assert (again.returncode, "3 unchanged" in again.stdout) == (0, True), again.stdout + again.stderr
 
 
-def test_only_what_is_new_is_stored_and_half_a_line_waits_for_its_end(served: LocalHome, transcript: Path) -> None:
+def test_only_new_lines_are_stored_and_partial_lines_wait(served: LocalHome, transcript: Path) -> None:
     last = json.dumps(TURN[3])
     written(transcript, *TURN[:3])
     transcript.write_text(transcript.read_text() + last[:40])
@@ -78,7 +78,7 @@ def test_only_what_is_new_is_stored_and_half_a_line_waits_for_its_end(served: Lo
     assert stored(served, *SESSION)
 
 
-def test_odd_lines_cost_themselves(served: LocalHome, transcript: Path) -> None:
+def test_invalid_transcript_lines_are_skipped(served: LocalHome, transcript: Path) -> None:
     odd = ("", "not json", "[]", "null", '{"type": "user"}', '{"type": "assistant", "message": 3}', "\x00", '{"a":' * 9)
     written(transcript, *odd, *TURN[:1], claude_line(2, "user", "half a pair: \ud800"), *odd, *TURN[1:])
     served.hook("claude-code", event("Stop", transcript))
@@ -88,9 +88,7 @@ def test_odd_lines_cost_themselves(served: LocalHome, transcript: Path) -> None:
     assert "half a pair" not in log
 
 
-def test_codex_is_read_from_where_it_was_left_and_its_own_words_are_left_out(
-    served: LocalHome, transcript: Path
-) -> None:
+def test_codex_transcript_is_read_incrementally_without_injected_messages(served: LocalHome, transcript: Path) -> None:
     def line(number: int, **payload: object) -> dict[str, object]:
         at = f"2026-03-02T09:00:0{number}.000Z"
         kind = "session_meta" if "cwd" in payload else "response_item"
@@ -121,7 +119,7 @@ def test_codex_is_read_from_where_it_was_left_and_its_own_words_are_left_out(
     assert "3 unchanged" in again.stdout, again.stdout
 
 
-def test_cursor_says_it_in_its_events(served: LocalHome) -> None:
+def test_cursor_events_are_stored_as_messages(served: LocalHome) -> None:
     common = {"conversation_id": "k1", "generation_id": "g1", "workspace_roots": ["/work/harbour"]}
     for name, more in (
         ("beforeSubmitPrompt", {"prompt": "Which port?", "attachments": []}),
@@ -155,7 +153,7 @@ def test_the_prompt_hook_adds_relevant_messages_with_their_ids(served: LocalHome
     assert send_prompt("Translate this poem about glaciers into Welsh, please.") == ""
 
 
-def test_an_order_gets_the_users_messages_that_bear_on_it(served: LocalHome, transcript: Path) -> None:
+def test_instruction_gets_relevant_user_messages(served: LocalHome, transcript: Path) -> None:
     remember(served, *RULES, ("tool", "Done in 1.2s"), ("assistant", "Done."))
 
     def send_prompt(prompt: str, session: str = "s3", agent: str = "claude-code") -> str:
@@ -172,7 +170,7 @@ def test_an_order_gets_the_users_messages_that_bear_on_it(served: LocalHome, tra
         assert send_prompt(prompt) == ""
 
 
-def test_a_new_session_gets_the_rules_that_are_in_force(served: LocalHome, transcript: Path) -> None:
+def test_new_session_gets_the_active_rules(served: LocalHome, transcript: Path) -> None:
     ids = remember(served, *RULES, ("user", "Use tabs in every file, never spaces."), ("user", "Use Bun, never Deno."))
     remember(served, ("user", "Use spaces in every file, never tabs."), session="s2")
     remember(served, ("user", "Use Java, never Kotlin."), project="lighthouse")
@@ -192,9 +190,7 @@ def test_a_new_session_gets_the_rules_that_are_in_force(served: LocalHome, trans
     assert served.hook("claude-code", event("SessionStart", transcript, "s3", cwd="/work/elsewhere")) == ""
 
 
-def test_a_session_that_starts_without_a_server_gets_the_rules_with_its_first_prompt(
-    at: LocalHome, transcript: Path
-) -> None:
+def test_rules_are_added_to_the_first_prompt_if_no_server_ran_at_session_start(at: LocalHome, transcript: Path) -> None:
     with at.served():
         remember(at, *RULES)
     at.stop()
@@ -206,7 +202,7 @@ def test_a_session_that_starts_without_a_server_gets_the_rules_with_its_first_pr
     assert at.hook("claude-code", prompt) == ""
 
 
-def test_one_users_hooks_show_nothing_of_another(served: LocalHome, transcript: Path) -> None:
+def test_hooks_never_show_messages_of_another_user(served: LocalHome, transcript: Path) -> None:
     written(transcript, *TURN)
     bob = f"bob-{served.user}"
     served.hook("claude-code", event("Stop", transcript), user=bob)
@@ -216,9 +212,7 @@ def test_one_users_hooks_show_nothing_of_another(served: LocalHome, transcript: 
     assert served.hook("claude-code", prompt) == ""
 
 
-def test_without_a_server_the_hook_says_nothing_and_what_it_was_told_is_stored_later(
-    at: LocalHome, transcript: Path
-) -> None:
+def test_hook_without_a_server_queues_events_silently(at: LocalHome, transcript: Path) -> None:
     at.home.create()
     written(transcript, *TURN)
     assert at.hook("claude-code", event("UserPromptSubmit", transcript, prompt="Which port?")) == ""
@@ -234,5 +228,5 @@ def test_a_hook_ignores_malformed_input_silently(served: LocalHome) -> None:
     assert served.server() is not None
 
 
-def test_a_home_that_is_gone_is_no_failure_of_the_agent(tmp_path: Path) -> None:
+def test_missing_home_directory_does_not_fail_the_agent(tmp_path: Path) -> None:
     assert LocalHome(tmp_path / "gone").hook("claude-code", event("Stop", tmp_path)) == ""

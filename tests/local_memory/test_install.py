@@ -35,7 +35,7 @@ def put(path: Path, text: str | None) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE.keys())
-def test_taking_the_hooks_out_restores_exactly_what_was_there(at: LocalHome, name: str, before: str | None) -> None:
+def test_uninstall_restores_the_original_settings_file(at: LocalHome, name: str, before: str | None) -> None:
     path = settings(at, name)
     put(path, before)
     for _ in range(2):  # a second time changes nothing
@@ -59,7 +59,7 @@ def test_uninstall_keeps_later_changes_of_the_settings_file(at: LocalHome, name:
     assert rest == {"hooks": {"Stop" if name != "cursor" else "stop": [{"hooks": [USER_HOOK]}]}, "later": True}
 
 
-def test_hooks_that_are_put_in_again_after_a_change_come_out_whole(at: LocalHome) -> None:
+def test_uninstall_after_reinstall_keeps_other_changes(at: LocalHome) -> None:
     path = settings(at, "claude-code")
     at.run("agent", "install", "claude-code", "--yes")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"later": True}))
@@ -68,7 +68,7 @@ def test_hooks_that_are_put_in_again_after_a_change_come_out_whole(at: LocalHome
     assert json.loads(path.read_text()) == {"later": True}
 
 
-def test_settings_without_hooks_of_ours_are_not_touched(at: LocalHome) -> None:
+def test_settings_without_nomemory_hooks_are_unchanged(at: LocalHome) -> None:
     path = settings(at, "codex")
     put(path, BEFORE["odd spaces"])
     assert at.run("agent", "uninstall", "codex", "--yes").returncode == 0
@@ -94,7 +94,7 @@ def test_install_shows_the_diff_and_asks_for_confirmation(at: LocalHome) -> None
     "broken",
     ["{", "[]", '// comment\n{"a": 1}', '{"hooks": 3}', '{"hooks": {"Stop": "x"}}', '{"a": "\\ud800"}', "[" * 90_000],
 )
-def test_settings_of_another_form_are_left_alone(at: LocalHome, broken: str) -> None:
+def test_malformed_settings_are_not_changed(at: LocalHome, broken: str) -> None:
     path = settings(at, "claude-code")
     put(path, broken)
     refused = at.run("agent", "install", "claude-code", "--yes")
@@ -102,7 +102,7 @@ def test_settings_of_another_form_are_left_alone(at: LocalHome, broken: str) -> 
     assert path.read_text() == broken
 
 
-def test_a_link_stays_a_link(at: LocalHome) -> None:
+def test_symbolic_link_is_preserved(at: LocalHome) -> None:
     real = at.root / "dotfiles.json"
     real.write_text('{"hooks": {}}')
     path = settings(at, "claude-code")
@@ -113,7 +113,7 @@ def test_a_link_stays_a_link(at: LocalHome) -> None:
     assert "hook.py" in real.read_text()
 
 
-def test_the_command_that_it_writes_is_one_that_the_agent_can_run(at: LocalHome) -> None:
+def test_installed_command_can_be_run_by_the_agent(at: LocalHome) -> None:
     at.run("agent", "install", "claude-code", "--user", "o'brien", "--yes")
     (entry,) = json.loads(settings(at, "claude-code").read_text())["hooks"]["Stop"]
     command = entry["hooks"][0]["command"]
@@ -122,7 +122,7 @@ def test_the_command_that_it_writes_is_one_that_the_agent_can_run(at: LocalHome)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_the_plugin_hooks_the_same_events_and_names_commands_that_exist(at: LocalHome) -> None:
+def test_plugin_registers_the_same_events_and_existing_commands(at: LocalHome) -> None:
     plugin = Path("plugins/nomemory")
     hooks = json.loads((plugin / "hooks/hooks.json").read_text())["hooks"]
     assert tuple(hooks) == AGENTS["claude-code"].events

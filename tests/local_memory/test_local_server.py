@@ -28,7 +28,7 @@ async def happened(look: Callable[[], object]) -> bool:
     return await asyncio.to_thread(until, lambda: bool(look()))
 
 
-async def test_the_tools_are_listed_before_a_server_is_there(at: LocalHome) -> None:
+async def test_tools_are_listed_before_the_server_starts(at: LocalHome) -> None:
     at.home.create()
     with at.home.hold_start_lock():
         async with agent(at) as client:
@@ -43,9 +43,7 @@ async def test_remembered_message_is_recalled(at: LocalHome) -> None:
         assert PORT in await recalled(client, "Which port is the gateway on?")
 
 
-async def test_a_second_agent_finds_the_server_and_keeps_it_when_the_first_is_killed(
-    at: LocalHome, tmp_path: Path
-) -> None:
+async def test_second_agent_shares_the_server_and_survives_the_first(at: LocalHome, tmp_path: Path) -> None:
     async with agent(at) as second:
         async with agent(at, pid_file=tmp_path / "pid") as first:
             await first.call_tool("remember", {"content": PORT})
@@ -57,7 +55,7 @@ async def test_a_second_agent_finds_the_server_and_keeps_it_when_the_first_is_ki
         assert at.servers() == [server]
 
 
-async def test_a_server_that_was_killed_is_started_again_and_has_everything(at: LocalHome) -> None:
+async def test_killed_server_is_restarted_without_data_loss(at: LocalHome) -> None:
     async with agent(at) as client:
         await client.call_tool("remember", {"content": PORT})
         killed = at.server()
@@ -68,7 +66,7 @@ async def test_a_server_that_was_killed_is_started_again_and_has_everything(at: 
         assert at.servers() != [killed]
 
 
-async def test_two_agents_that_begin_at_once_start_one_server(at: LocalHome) -> None:
+async def test_concurrent_agents_start_one_server(at: LocalHome) -> None:
     async with agent(at) as first, agent(at) as second:
         await asyncio.gather(*(item.call_tool("messages_list", {}) for item in (first, second)))
         assert len(at.servers()) == 1
@@ -103,7 +101,7 @@ def test_an_idle_local_server_exits(at: LocalHome) -> None:
     assert not home.hooks.exists()
 
 
-def test_somebody_who_comes_while_it_ends_gets_another_one(at: LocalHome) -> None:
+def test_agent_that_connects_during_shutdown_gets_a_new_server(at: LocalHome) -> None:
     with at.served(idle_s=0.2):
         pass
     with at.served(), at.calls() as client:
@@ -116,9 +114,7 @@ def test_local_directories_and_the_socket_are_private(at: LocalHome) -> None:
             assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
-def test_settings_of_another_server_do_not_keep_it_from_serving_its_owner(
-    at: LocalHome, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_settings_of_another_server_are_ignored(at: LocalHome, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("API_KEYS", "JWT_ISSUER", "TLS_CERT", "KEY_FILE", "HTTP", "METRICS", "LISTEN", "DATA"):
         monkeypatch.setenv(f"NOMEMORY_{variable}", "elsewhere")
     with at.served(), at.calls() as client:
@@ -133,13 +129,13 @@ async def test_the_reason_of_a_failed_start_is_reported_to_the_agent(at: LocalHo
         assert "data directory" in shown(result)
 
 
-def test_a_path_that_is_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
+def test_too_long_socket_path_is_reported(tmp_path: Path) -> None:
     long = LocalHome(tmp_path / ("deep" * 30))
     with pytest.raises(LocalServerError, match="too long"), long.served():
         pass
 
 
-def test_a_user_has_the_name_that_the_system_has_and_one_place_to_serve(at: LocalHome) -> None:
+def test_local_user_is_the_system_user_and_http_is_rejected(at: LocalHome) -> None:
     assert read_current_user_name() == subprocess.check_output(["id", "-un"], text=True).strip()  # noqa: S607 - coreutils
     wrong = at.run("mcp", "--local", "--http", "127.0.0.1:0")
     assert (wrong.returncode, "--http" in wrong.stderr) == (2, True)

@@ -99,7 +99,7 @@ SESSION = [
 
 
 @needs_node
-def test_a_session_of_opencode_is_stored_once_and_recalled_in_another_one(at: LocalHome, plugin: Path) -> None:
+def test_session_is_stored_once_and_recalled_in_another(at: LocalHome, plugin: Path) -> None:
     with at.served(), host(plugin) as opencode:
         opencode.call("session", "s1", {"info": {}, "messages": SESSION})
         for _ in range(2):
@@ -124,7 +124,7 @@ def test_a_session_of_opencode_is_stored_once_and_recalled_in_another_one(at: Lo
 
 
 @needs_node
-def test_sessions_of_subagents_are_neither_stored_nor_changed(at: LocalHome, plugin: Path) -> None:
+def test_subagent_sessions_are_neither_stored_nor_changed(at: LocalHome, plugin: Path) -> None:
     with at.served(), host(plugin) as opencode:
         opencode.call("session", "s1", {"info": {}, "messages": SESSION[:1]})
         opencode.call("session", "s2", {"info": {"parentID": "s1"}, "messages": SESSION[2:]})
@@ -137,7 +137,7 @@ def test_sessions_of_subagents_are_neither_stored_nor_changed(at: LocalHome, plu
 
 
 @needs_node
-def test_a_missing_hook_program_is_logged_once_and_stops_nothing(plugin: Path) -> None:
+def test_missing_hook_program_is_logged_once_and_does_not_stop_the_agent(plugin: Path) -> None:
     lines = plugin.read_text().splitlines(keepends=True)
     plugin.write_text("".join('const COMMAND = ["/gone"];\n' if "COMMAND =" in line else line for line in lines))
     with host(plugin) as opencode:
@@ -154,7 +154,7 @@ def test_a_missing_hook_program_is_logged_once_and_stops_nothing(plugin: Path) -
 
 
 @needs_opencode
-def test_opencode_loads_the_plugin_stores_turns_and_sends_related_messages_to_the_model(
+def test_opencode_stores_turns_and_sends_related_messages_to_the_model(
     at: LocalHome, plugin: Path, tmp_path: Path
 ) -> None:
     project = tmp_path / "harbour"

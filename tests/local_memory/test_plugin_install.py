@@ -14,7 +14,7 @@ FILES = {"hermes": ".hermes/plugins/nomemory/__init__.py", "opencode": ".config/
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_plugin_is_written_again_and_removed(at: LocalHome, name: str) -> None:
+def test_plugin_is_reinstalled_and_removed(at: LocalHome, name: str) -> None:
     path = at.root / FILES[name]
     for user in ("ann", 'o"brien'):
         done = at.run("agent", "install", name, "--user", user, "--yes")
@@ -27,7 +27,7 @@ def test_a_plugin_is_written_again_and_removed(at: LocalHome, name: str) -> None
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_of_another_plugin_is_left_alone(at: LocalHome, name: str) -> None:
+def test_file_of_another_plugin_is_unchanged(at: LocalHome, name: str) -> None:
     path = at.root / FILES[name]
     path.parent.mkdir(parents=True)
     path.write_text("# another plugin\n")
@@ -51,7 +51,7 @@ def test_the_next_steps_of_hermes_name_the_program(at: LocalHome) -> None:
         ("opencode", "XDG_CONFIG_HOME", "opencode/plugins/nomemory.js"),
     ],
 )
-def test_the_directory_of_the_agent_is_respected(
+def test_configured_agent_directory_is_used(
     name: str, variable: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, str(tmp_path))

@@ -31,7 +31,7 @@ def shape(path: Path) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("schema", FORMER)
-async def test_a_log_of_an_older_schema_keeps_its_messages_and_identity(tmp_path: Path, schema: int) -> None:
+async def test_upgraded_log_keeps_its_messages_and_identity(tmp_path: Path, schema: int) -> None:
     make_former_log(tmp_path / "log.db", "u", STORED, schema)
     log = await open_sqlite_log(tmp_path)
     without_vectors = [message._replace(embedding=None) for message in reversed(STORED)]

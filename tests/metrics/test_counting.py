@@ -7,14 +7,14 @@ from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
 from nomemory.server.runtime.metrics.samples import Histogram
 
 
-def test_a_value_falls_into_the_bucket_whose_bound_it_does_not_exceed() -> None:
+def test_value_is_counted_in_the_first_bucket_with_a_sufficient_bound() -> None:
     distribution = Histogram((1.0, 2.0))
     for value in (0.5, 1.0, 1.5, 2.0, 9.0):
         distribution.add(value)
     assert (distribution.counts, distribution.total) == ([2, 2, 1], 14.0)
 
 
-def test_a_lag_is_the_age_of_the_oldest_change_that_is_missing() -> None:
+def test_lag_is_the_age_of_the_oldest_unapplied_change() -> None:
     clock = [0.0]
     lag = IndexLag(lambda: clock[0])
     for second, sequence in enumerate((10, 20, 20, 30)):
@@ -26,7 +26,7 @@ def test_a_lag_is_the_age_of_the_oldest_change_that_is_missing() -> None:
     assert lag.compute_lag_s(25) == 2.0
 
 
-def test_cpu_time_goes_on_where_a_process_was_replaced() -> None:
+def test_cpu_time_accumulates_across_process_restarts() -> None:
     registry = ProcessRegistry()
     registry.record_start("vector-engine", 5)
     record = registry.records["vector-engine"]

@@ -65,7 +65,7 @@ def test_scrapes_without_credentials_are_rejected_on_every_port(guarded: Guarded
         assert status(http, TOKEN[:-1]) == 401
 
 
-def test_the_token_scrapes_and_does_nothing_else(guarded: Guarded) -> None:
+def test_scrape_token_permits_only_scrapes(guarded: Guarded) -> None:
     for http in guarded.ports:
         assert scraped(http, bearer=TOKEN).value("nomemory_log_readable") == 1
     assert (
@@ -83,7 +83,7 @@ def test_metrics_require_the_admin_scope(guarded: Guarded) -> None:
         assert status(http, **{"x-api-key": guarded.keyring.key("admin")}) == 200
 
 
-def test_refused_credentials_are_counted(guarded: Guarded) -> None:
+def test_rejected_credentials_are_counted(guarded: Guarded) -> None:
     before = scraped(guarded.server.http, bearer=TOKEN)
     httpx.get(f"{guarded.server.http}/v1/index_status", headers={"authorization": "Bearer nm_wrong"})
     httpx.get(f"{guarded.server.http}/metrics")
@@ -96,19 +96,19 @@ def test_refused_credentials_are_counted(guarded: Guarded) -> None:
         assert after.value(name, **labels) - before.value(name, **labels) == 1
 
 
-def test_a_token_guards_a_server_without_other_credentials(own_settings: Settings) -> None:
+def test_scrape_token_protects_a_server_without_other_credentials(own_settings: Settings) -> None:
     with started(own_settings.copy_with_changes(metrics_listen="127.0.0.1:0", metrics_token="x" * 16)) as server:
         assert status(server.metrics) == 401
         assert status(server.metrics, "y" * 16) == 401
         assert status(server.metrics, "x" * 16) == 200
 
 
-def test_a_port_that_others_can_reach_wants_credentials(own_settings: Settings) -> None:
+def test_public_metrics_port_requires_credentials(own_settings: Settings) -> None:
     with pytest.raises(ListenAddressError, match="refusing to listen on"):
         parse_listen_addresses(own_settings.copy_with_changes(metrics_listen="0.0.0.0:9464"))
 
 
 @pytest.mark.parametrize("weak", ["", "short"])
-def test_a_token_that_is_empty_or_short_is_refused(tmp_path: Path, weak: str) -> None:
+def test_empty_or_short_scrape_token_is_rejected(tmp_path: Path, weak: str) -> None:
     with pytest.raises(ValidationError):
         Settings.from_environment(data=tmp_path, metrics_token=weak)

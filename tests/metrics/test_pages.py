@@ -69,13 +69,13 @@ def test_every_series_exists_with_its_labels(expression: str) -> None:
     assert grouped <= {*OF_PROMETHEUS, *(label for item in families for label in item.labels)}
 
 
-def test_every_metric_is_on_the_dashboard_or_wakes_somebody() -> None:
+def test_every_metric_is_in_the_dashboard_or_an_alert() -> None:
     shown = {family(name).name for expression in expressions() for name in NAME.findall(expression)}
     annotated = json.loads(DASHBOARD.read_text("utf-8"))["annotations"]["list"][0]["expr"]
     assert {item.name for item in CATALOG} - shown - set(NAME.findall(annotated)) == set()
 
 
-def test_every_panel_has_a_place_and_every_alert_says_what_to_do() -> None:
+def test_every_panel_has_a_position_and_every_alert_has_advice() -> None:
     positions = [tuple(panel["gridPos"][edge] for edge in "xy") for panel in panels()]
     assert len(positions) == len(set(positions))
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in panels())
@@ -88,17 +88,17 @@ def test_every_panel_has_a_place_and_every_alert_says_what_to_do() -> None:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-def test_promtool_takes_the_alerts() -> None:
+def test_promtool_accepts_the_alerts() -> None:
     subprocess.run(["promtool", "check", "rules", str(ALERTS)], check=True)  # noqa: S607 - wherever the system has it
 
 
-def test_the_page_is_generated_from_the_catalog() -> None:
+def test_metrics_page_is_generated_from_the_catalog() -> None:
     script = ROOT / "scripts" / "gen_metrics_docs.py"
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_page_shows_a_scrape_that_prometheus_takes() -> None:
+def test_documented_scrape_configuration_is_valid() -> None:
     [block] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "metrics.md").read_text("utf-8"), re.DOTALL)
     [job] = yaml.safe_load(block)["scrape_configs"]
     assert job.keys() == {"job_name", "authorization", "static_configs"}
@@ -109,7 +109,7 @@ def test_the_page_shows_a_scrape_that_prometheus_takes() -> None:
         assert all(parse_listen_address(target).port for target in config["targets"])
 
 
-def test_names_and_kinds_are_those_that_prometheus_expects() -> None:
+def test_metric_names_and_types_follow_prometheus_conventions() -> None:
     assert len(BY_NAME) == len(CATALOG)
     for item in CATALOG:
         assert re.fullmatch(r"nomemory_[a-z][a-z_]*[a-z]", item.name)
@@ -117,7 +117,7 @@ def test_names_and_kinds_are_those_that_prometheus_expects() -> None:
         assert list(item.bounds) == sorted(set(item.bounds))
 
 
-def test_a_label_is_escaped() -> None:
+def test_label_values_are_escaped() -> None:
     samples = Samples()
     samples.set_value(BY_NAME["nomemory_active_faults"], 1, 'a"b\\c\nd', "KIND")
     assert r'nomemory_active_faults{component="a\"b\\c\nd",kind="KIND"} 1' in render_metrics(samples).decode()

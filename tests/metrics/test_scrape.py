@@ -35,7 +35,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def test_calls_are_counted_by_method_way_and_code(counted: Server, user: str) -> None:
+def test_calls_are_counted_by_method_transport_and_code(counted: Server, user: str) -> None:
     before = scraped(counted.http)
     for _ in range(3):
         counted.query.ListMessages(q.ListMessagesRequest(user_id=user))
@@ -70,7 +70,7 @@ def test_rejected_http_requests_are_counted_by_reason(counted: Server) -> None:
         assert after.value(name, reason=reason) - before.value(name, reason=reason) == 1
 
 
-def test_changes_recalls_and_the_log_are_told(counted: Server, user: str) -> None:
+def test_writes_recalls_and_log_size_are_exported(counted: Server, user: str) -> None:
     before = scraped(counted.http)
     messages = [new_message(user, f"m{n}", "We meet at the station on Friday.", ts=n + 1) for n in range(4)]
     counted.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
@@ -94,7 +94,7 @@ def test_changes_recalls_and_the_log_are_told(counted: Server, user: str) -> Non
     assert after.value("nomemory_log_readable") == 1
 
 
-def test_every_metric_of_the_catalog_is_told_with_its_labels(counted: Server, user: str) -> None:
+def test_every_metric_of_the_catalog_is_exported_with_its_labels(counted: Server, user: str) -> None:
     counted.query.ListMessages(q.ListMessagesRequest(user_id=user))
     scrape = scraped(counted.http)
     for family in CATALOG:
@@ -110,14 +110,14 @@ def _bases(name: str) -> list[str]:
     return [name.removesuffix(ending) for ending in ("_bucket", "_sum", "_count")]
 
 
-def test_each_process_is_told_with_its_memory(counted: Server) -> None:
+def test_memory_of_each_process_is_exported(counted: Server) -> None:
     scrape = scraped(counted.http)
     for process in ("server", "lexical-indexer", "vector-engine"):
         assert scrape.value("nomemory_process_memory_bytes", process=process) > 1_000_000
         assert scrape.value("nomemory_process_cpu_seconds_total", process=process) > 0
 
 
-def test_the_lag_of_an_index_ends_when_it_has_everything(counted: Server, user: str) -> None:
+def test_index_lag_is_zero_after_catching_up(counted: Server, user: str) -> None:
     messages = [new_message(user, f"m{n}", "A few words.", ts=n + 1) for n in range(200)]
     counted.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
     give_up = time.monotonic() + 30
@@ -164,11 +164,11 @@ def test_metrics_contain_no_request_data(counted: Server) -> None:
     assert 'method="Recall"' in text
 
 
-def test_a_post_is_no_scrape(counted: Server) -> None:
+def test_post_request_is_rejected(counted: Server) -> None:
     assert httpx.post(f"{counted.http}/metrics").status_code == 405
 
 
-def test_a_client_that_does_not_read_its_scrape_blocks_nobody(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_client_that_does_not_read_its_response_blocks_no_other(tmp_path_factory: pytest.TempPathFactory) -> None:
     settings = settings_of(tmp_path_factory.mktemp("unread"), unread_s=0.5, default_deadline_s=2.0)
     with started(settings) as server:
         ahead = request("GET /metrics").replace(b"connection: close\r\n", b"") * 10
@@ -184,7 +184,7 @@ def test_a_client_that_does_not_read_its_scrape_blocks_nobody(tmp_path_factory: 
                 assert b" 200 " in peer.recv(65_536)
 
 
-def test_a_port_of_its_own_has_the_figures_and_nothing_else(own_settings: Settings, start: Start, user: str) -> None:
+def test_separate_metrics_port_serves_only_metrics(own_settings: Settings, start: Start, user: str) -> None:
     with start(own_settings.copy_with_changes(metrics_listen="127.0.0.1:0")) as server:
         assert server.http == ""
         server.query.ListMessages(q.ListMessagesRequest(user_id=user))

@@ -46,7 +46,7 @@ class Model:
         pass
 
 
-async def test_a_fault_that_stands_is_told_until_it_is_over() -> None:
+async def test_active_fault_is_exported_until_it_is_cleared() -> None:
     faults = ActiveFaults()
     metrics = ServerMetrics(Meters(), faults)
     faults.report(QDRANT, UNREACHABLE, "the Qdrant server does not answer")
@@ -66,7 +66,7 @@ async def test_an_unreadable_log_does_not_hide_other_metrics() -> None:
     assert scrape.sum("nomemory_call_duration_seconds_count", code="UNAVAILABLE") == 1
 
 
-async def test_the_embedder_is_counted_beneath_its_cache() -> None:
+async def test_embedder_metrics_exclude_cache_hits() -> None:
     meters = Meters()
     cached = CachedEmbedder(MeteredEmbedder(Model(), meters), 10)
     for text in ("one", "one", "two"):
