@@ -34,7 +34,7 @@ async def test_argument_descriptions_state_default_and_limits(guarded: Guarded, 
             assert is_required or "Default: " in described, where
 
 
-async def test_the_question_is_the_argument_query_in_all_tools(guarded: Guarded, connect: Connect) -> None:
+async def test_question_argument_is_named_query_in_all_tools(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "ann") as client:
         tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
         (prompt,) = (await client.list_prompts()).prompts
@@ -44,7 +44,7 @@ async def test_the_question_is_the_argument_query_in_all_tools(guarded: Guarded,
     assert [argument.name for argument in prompt.arguments or []] == ["query"]
 
 
-async def test_offered_roles_are_the_accepted_ones(guarded: Guarded, connect: Connect) -> None:
+async def test_documented_roles_equal_the_accepted_ones(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "rolf") as client:
         tools = {tool.name: tool.input_schema["properties"] for tool in (await client.list_tools()).tools}
         roles = tools["remember"]["role"]["enum"]
@@ -108,7 +108,7 @@ async def test_unknown_tool_argument_error_lists_valid_arguments(guarded: Guarde
     assert error_of(nested) == f'not called: unknown argument "filter"; supported: query, {filters}, top_k'
 
 
-async def test_bad_arguments_are_told_to_the_model(guarded: Guarded, connect: Connect) -> None:
+async def test_argument_errors_are_returned_to_the_model(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.reader, "ann") as client:
         assert "page_size" in error_of(await client.call_tool("messages_list", {"page_size": 9_999}))
         assert "query" in error_of(await client.call_tool("lexical_search", {}))

@@ -32,14 +32,14 @@ async def test_forget_deletes_the_named_messages_of_the_bound_user(guarded: Guar
         assert ids(await client.call_tool("messages_list", {})) == ["b0"]
 
 
-def test_forget_is_absent_where_the_settings_disable_it(guarded: Guarded) -> None:
+def test_forget_is_not_offered_if_disabled(guarded: Guarded) -> None:
     for forget, names in (("true", [*READS, *WRITES]), ("false", [*READS, "remember"])):
         variables = {**guarded.environment(guarded.service), "NOMEMORY_MCP_FORGET": forget}
         parameters = StdioServerParameters(command=NOMEMORY, args=["mcp", "--user", "ann"], env=variables)
         assert asyncio.run(_offered(parameters)) == names
 
 
-def test_forget_is_absent_over_http_where_the_settings_disable_it(guarded: Guarded) -> None:
+def test_forget_is_not_offered_over_http_if_disabled(guarded: Guarded) -> None:
     variables = {**guarded.environment(guarded.service), "NOMEMORY_MCP_FORGET": "false", "PATH": os.environ["PATH"]}
     del variables["NOMEMORY_API_KEY"]
     with command(variables, "--http", "127.0.0.1:0") as url:

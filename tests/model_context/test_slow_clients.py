@@ -32,7 +32,7 @@ def test_idle_connection_is_closed(hasty: str) -> None:
         assert all_read(peer) == b""
 
 
-def test_so_is_one_whose_request_was_answered(hasty: str) -> None:
+def test_idle_connection_is_closed_after_a_response(hasty: str) -> None:
     with closing(connected(hasty)) as peer:
         peer.sendall(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n")
         assert all_read(peer).startswith(b"HTTP/1.1 401 ")

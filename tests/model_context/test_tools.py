@@ -67,7 +67,7 @@ async def test_long_chinese_message_is_truncated_and_readable_as_a_resource(guar
     assert empty.structured_content["messages"] == []
 
 
-async def test_a_recall_quotes_what_was_said(guarded: Guarded, connect: Connect) -> None:
+async def test_recall_quotes_messages_verbatim(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "ann") as client:
         result = await client.call_tool("recall", {"query": "What is Lena allergic to?"})
     view = result.structured_content
@@ -79,7 +79,7 @@ async def test_a_recall_quotes_what_was_said(guarded: Guarded, connect: Connect)
     assert "allergic to peanuts" in text_of(result)
 
 
-async def test_a_context_has_related_messages_within_its_tokens(guarded: Guarded, connect: Connect) -> None:
+async def test_context_has_related_messages_within_its_token_limit(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "ann") as client:
         turns = [{"role": "user", "text": "What is Lena allergic to?"}]
         result = await client.call_tool("build_context", {"turns": turns, "max_tokens": 400})
@@ -91,7 +91,7 @@ async def test_a_context_has_related_messages_within_its_tokens(guarded: Guarded
     assert "turns: must not be empty" in error_of(refused)
 
 
-async def test_a_recall_gives_the_model_what_its_tokens_hold_and_a_program_the_same(
+async def test_recall_text_and_structured_content_have_the_same_truncated_evidence(
     guarded: Guarded, connect: Connect
 ) -> None:
     talk = [f"On day {number} I planted tomatoes. {'They grow well. ' * 20}" for number in range(30)]
@@ -107,7 +107,7 @@ async def test_a_recall_gives_the_model_what_its_tokens_hold_and_a_program_the_s
     assert any(item["truncated"] for item in evidence)
 
 
-async def test_pages_go_on_from_their_cursor(guarded: Guarded, connect: Connect) -> None:
+async def test_pages_continue_at_their_cursor(guarded: Guarded, connect: Connect) -> None:
     for tool, call_arguments in (("messages_list", {}), ("lexical_search", {"query": "tomatoes"})):
         async with connect(guarded.reader, "ann") as client:
             first = await client.call_tool(tool, {**call_arguments, "page_size": 4})
@@ -118,7 +118,7 @@ async def test_pages_go_on_from_their_cursor(guarded: Guarded, connect: Connect)
         assert not set(ids(first)) & set(ids(second))
 
 
-async def test_a_search_finds_and_its_neighbours_are_read(guarded: Guarded, connect: Connect) -> None:
+async def test_search_result_neighbors_can_be_read(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.reader, "ann") as client:
         tool_result = await client.call_tool("search", {"query": "sister", "top_k": 3})
         around = await client.call_tool("neighbors", {"message_id": "a5", "before": 1, "after": 1})
@@ -126,7 +126,7 @@ async def test_a_search_finds_and_its_neighbours_are_read(guarded: Guarded, conn
     assert ids(around) == ["a4", "a5", "a6"]
 
 
-async def test_remembering_is_once_for_an_id_and_searchable(guarded: Guarded, connect: Connect) -> None:
+async def test_remember_with_the_same_id_stores_one_searchable_message(guarded: Guarded, connect: Connect) -> None:
     call_arguments = {"content": "Carl moved to Basel", "message_id": "c1", "said_at": "2024-05-01T08:00:00Z"}
     async with connect(guarded.service, "carl") as client:
         outcomes = [
@@ -169,7 +169,7 @@ async def test_remember_retracts_earlier_messages_over_mcp(guarded: Guarded, con
     assert '{"retracted_by":"c2"}' in text_of(recalled)
 
 
-async def test_no_argument_names_another_user(guarded: Guarded, connect: Connect) -> None:
+async def test_tool_arguments_cannot_select_another_user(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "ann") as client:
         for tool in READS[1:]:
             refused = await client.call_tool(tool, {"query": "canary", "message_id": "b0", "user_id": "bob"})
@@ -178,7 +178,7 @@ async def test_no_argument_names_another_user(guarded: Guarded, connect: Connect
         assert ids(await client.call_tool("lexical_search", {"query": "canary"})) == []
 
 
-async def test_a_token_is_bound_to_its_own_user(guarded: Guarded, connect: Connect) -> None:
+async def test_token_is_bound_to_its_user(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.token("bob"), None) as client:
         assert ids(await client.call_tool("messages_list", {})) == ["b0"]
     async with connect(guarded.token("bob"), "ann") as client:
@@ -186,13 +186,13 @@ async def test_a_token_is_bound_to_its_own_user(guarded: Guarded, connect: Conne
         assert "PERMISSION_DENIED" in error_of(await client.call_tool("recall", {"query": "tomatoes?"}))
 
 
-async def test_a_service_has_to_say_for_whom(guarded: Guarded, connect: Connect) -> None:
+async def test_service_must_name_the_user(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.reader, None) as client:
         with pytest.raises(MCPError, match="no user id"):
             await client.list_tools()
 
 
-async def test_a_refusal_is_told_to_programs_as_the_contract_does(guarded: Guarded, connect: Connect) -> None:
+async def test_rejection_metadata_has_code_reason_and_violations(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.reader, "ann") as client:
         refused = await client.call_tool("messages_list", {"cursor": "made up"})
         unread = await client.call_tool("messages_list", {"page_size": "many"})
@@ -203,7 +203,7 @@ async def test_a_refusal_is_told_to_programs_as_the_contract_does(guarded: Guard
     assert (unread.meta or {})[REFUSAL]["reason"] == "ERROR_REASON_INVALID_FIELD"
 
 
-async def test_resources_are_the_users_conversations_and_messages(guarded: Guarded, connect: Connect) -> None:
+async def test_resources_list_conversations_and_messages_of_the_user(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.reader, "ann") as client:
         listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
         conversation = (await client.read_resource(listed[0])).contents[0]
@@ -216,7 +216,7 @@ async def test_resources_are_the_users_conversations_and_messages(guarded: Guard
     assert json.loads(message.text)["content"] == "My sister Lena is allergic to peanuts"  # type: ignore[union-attr]  # as above
 
 
-async def test_the_prompt_teaches_the_grammar(guarded: Guarded, connect: Connect) -> None:
+async def test_prompt_explains_the_query_syntax(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.reader, "ann") as client:
         (listed,) = (await client.list_prompts()).prompts
         prompt = await client.get_prompt(listed.name, {"query": "Who is allergic?"})

@@ -48,7 +48,7 @@ async def listed(client: Client) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_on_standard_input_it_is_one_users(guarded: Guarded, mode: str) -> None:
+async def test_stdio_server_is_bound_to_one_user(guarded: Guarded, mode: str) -> None:
     parameters = StdioServerParameters(
         command=NOMEMORY, args=["mcp", "--user", "ann"], env=guarded.environment(guarded.reader)
     )
@@ -56,7 +56,7 @@ async def test_on_standard_input_it_is_one_users(guarded: Guarded, mode: str) ->
         assert await listed(client) == ["a9"]
 
 
-async def test_over_http_each_request_says_who_it_is(guarded: Guarded, url: str) -> None:
+async def test_http_requests_are_bound_to_their_authenticated_user(guarded: Guarded, url: str) -> None:
     async with over_http(url, authorization=f"Bearer {guarded.reader}", x_user_id="ann") as client:
         assert await listed(client) == ["a9"]
     async with over_http(url, authorization=f"Bearer {guarded.token('bob')}") as client:
@@ -78,13 +78,13 @@ def test_call_without_credentials_is_rejected(guarded: Guarded, url: str) -> Non
     assert post(url, bearing(guarded.reader)).status_code == 400  # whose memory?
 
 
-def test_a_users_token_does_not_open_anothers_memory(guarded: Guarded, url: str) -> None:
+def test_user_token_cannot_read_another_user(guarded: Guarded, url: str) -> None:
     call = {**PING, "method": "tools/call", "params": {"name": "messages_list", "arguments": {}}}
     reply = post(url, bearing(guarded.token("bob"), "ann"), json.dumps(call).encode())
     assert "tomatoes" not in reply.text
 
 
-def test_a_user_is_named_as_over_grpc_and_only_once(guarded: Guarded, url: str) -> None:
+def test_user_header_is_parsed_as_over_grpc_and_must_be_unique(guarded: Guarded, url: str) -> None:
     call = {**PING, "method": "tools/call", "params": {"name": "remember", "arguments": {"content": "你好"}}}
     body = json.dumps(call).encode()
     headers = [(name.encode(), value.encode()) for name, value in {**bearing(guarded.service), **HEADERS}.items()]
@@ -96,7 +96,7 @@ def test_a_user_is_named_as_over_grpc_and_only_once(guarded: Guarded, url: str) 
     assert [item.content for item in listed.items] == ["你好"]
 
 
-def test_a_page_in_a_browser_cannot_call_it(guarded: Guarded, url: str) -> None:
+def test_browser_page_of_another_origin_is_rejected(guarded: Guarded, url: str) -> None:
     token = guarded.token("bob")
     for host in (url.split("/")[2], "localhost", "127.0.0.1", "[::1]:80"):
         assert post(url, bearing(token, host=host)).status_code == 200
@@ -104,7 +104,7 @@ def test_a_page_in_a_browser_cannot_call_it(guarded: Guarded, url: str) -> None:
     assert post(url, bearing(token, host="evil.example")).status_code == 421
 
 
-def test_a_request_is_bounded(guarded: Guarded, url: str) -> None:
+def test_oversized_request_is_rejected(guarded: Guarded, url: str) -> None:
     assert post(url, bearing(guarded.token("bob")), b" " * 1_100_000).status_code == 413
 
 
@@ -117,7 +117,7 @@ def test_a_request_is_bounded(guarded: Guarded, url: str) -> None:
         (["--http-cert", __file__], "--http"),
     ],
 )
-def test_wrong_usage_is_told(arguments: list[str], complaint: str) -> None:
+def test_invalid_usage_is_reported(arguments: list[str], complaint: str) -> None:
     ended = subprocess.run([NOMEMORY, "mcp", *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
     assert complaint in ended.stderr

@@ -66,7 +66,7 @@ def test_server_conforms_over_http(
 
 
 @pytest.mark.skipif(not QDRANT, reason="NOMEMORY_TEST_QDRANT_URL is not set")
-def test_vectors_on_qdrant_keep_to_the_contract(
+def test_server_with_qdrant_vectors_conforms(
     own_settings: Settings,
     start: Callable[[Settings], AbstractContextManager[Server]],
     postgres_url: str,

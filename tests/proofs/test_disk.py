@@ -25,7 +25,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.skipif(not CAN_LIMIT, reason="the limits of another process can be set on Linux only")
-def test_a_process_that_runs_can_write_no_further_until_the_limit_is_lifted(tmp_path: Path) -> None:
+def test_file_size_limit_stops_writes_of_a_running_process_until_lifted(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITES, str(tmp_path / "file")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
@@ -50,7 +50,7 @@ def test_large_disk_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not list(tmp_path.iterdir())
 
 
-def test_a_gate_lets_connections_through_until_it_is_closed() -> None:
+def test_proxy_forwards_connections_until_interrupted() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=lambda: server.accept()[0].sendall(b"hello"), daemon=True).start()
         with QdrantProxy(f"http://127.0.0.1:{server.getsockname()[1]}").serve() as proxy:

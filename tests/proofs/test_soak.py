@@ -24,7 +24,7 @@ def test_only_curves_that_keep_growing_are_not_flat() -> None:
     assert growing.growth == pytest.approx(180)
 
 
-def test_too_few_samples_are_no_proof() -> None:
+def test_too_few_samples_are_not_conclusive() -> None:
     (curve,) = build_curves(samples(100, 100, 100))
     assert curve.growth is None
     assert not curve.is_flat

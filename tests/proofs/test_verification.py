@@ -54,7 +54,7 @@ def test_rejected_changes_keep_the_previous_state() -> None:
 
 
 @pytest.mark.parametrize(("stored", "kinds"), [({}, []), ({"a": FIRST, "b": OTHER}, []), ({"a": FIRST}, ["half"])])
-def test_a_batch_that_was_not_acknowledged_is_there_as_a_whole_or_not(
+def test_unacknowledged_batch_is_stored_completely_or_not_at_all(
     stored: dict[str, MessageVersion], kinds: list[str]
 ) -> None:
     ledger = Ledger(users=["u"])

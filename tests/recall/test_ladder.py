@@ -28,7 +28,7 @@ LADDER = (
 """From the ground up. What stands here imports only what stands before it."""
 
 
-def test_no_package_imports_one_that_stands_above_it() -> None:
+def test_packages_import_only_lower_layers() -> None:
     for file in ROOT.rglob("*.py"):
         home = file.relative_to(ROOT).parts[0].removesuffix(".py")
         if home == "__init__":

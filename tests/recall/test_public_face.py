@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PAGE = (Path(__file__).parents[2] / "docs" / "recall.md").read_text(encoding="utf-8")
 
 
-def test_the_pages_program_recalls_in_a_process_of_its_own(
+def test_documented_program_recalls_in_its_own_process(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     (program,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "asyncio.run" in block)
@@ -40,12 +40,12 @@ def test_the_pages_program_recalls_in_a_process_of_its_own(
     assert json.loads(block[1])[3] == "I am allergic to peanuts."
 
 
-def test_all_that_is_exported_is_there() -> None:
+def test_exported_names_exist() -> None:
     assert all(hasattr(recall, name) for name in recall.__all__)
     assert recall.__version__ == version("nomemory")
 
 
-def test_a_host_that_uses_no_model_does_not_load_the_models_client() -> None:
+def test_host_without_a_model_does_not_import_the_model_client() -> None:
     program = "import sys, nomemory.recall; sys.exit('openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 

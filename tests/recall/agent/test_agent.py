@@ -57,7 +57,7 @@ async def test_evidence_and_calls_stay_within_the_budget(sample: QueryStub) -> N
     assert result.limits.iterations <= 2
 
 
-async def test_a_planner_that_never_ends_is_stopped_by_the_budget(sample: QueryStub) -> None:
+async def test_endless_planner_is_stopped_by_the_budget(sample: QueryStub) -> None:
     plans = [Plan((lexical(word), lexical(f"{word} x"))) for word in ("芒果", "花生", "辣椒")]
     few_rounds = await recall(sample, "lin", FOOD, planner=Scripted(*plans), budget=Budget(iterations=2))
     few_calls = await recall(sample, "lin", FOOD, planner=Scripted(*plans), budget=Budget(tool_calls=5, anchors=1))
@@ -66,7 +66,7 @@ async def test_a_planner_that_never_ends_is_stopped_by_the_budget(sample: QueryS
     assert few_calls.limits.tool_calls == 5
 
 
-async def test_the_anchors_neighbours_are_taken_by_the_host(sample: QueryStub) -> None:
+async def test_neighbors_of_the_best_messages_are_read_automatically(sample: QueryStub) -> None:
     planner = Scripted(Plan((lexical("芒果"),)))
     result = await recall(sample, "lin", FOOD, planner=planner)
     around = [step for step in result.trace if step.tool == "neighbors"]
@@ -76,14 +76,14 @@ async def test_the_anchors_neighbours_are_taken_by_the_host(sample: QueryStub) -
     assert all(step.arguments["before"] == 8 and step.arguments["after"] == 0 for step in around)
 
 
-async def test_a_budget_of_one_call_is_the_planners(sample: QueryStub) -> None:
+async def test_single_call_budget_is_used_for_the_search(sample: QueryStub) -> None:
     result = await recall(sample, "lin", FOOD, budget=Budget(tool_calls=1))
     assert result.limits.tool_calls == 1
     assert [step.tool for step in result.trace if step.tool] == ["hybrid_search"]
     assert result.evidence
 
 
-async def test_too_little_widens_and_the_limits_say_so(sample: QueryStub) -> None:
+async def test_insufficient_evidence_widens_the_scope_and_is_reported(sample: QueryStub) -> None:
     question = replace(FOOD, time_range=TimeRange(NOW - timedelta(days=2), NOW), role=Role.ASSISTANT)
     result = await recall(sample, "lin", question)
     searched = [step.arguments["filter"] for step in result.trace if step.tool == "hybrid_search"]
@@ -95,7 +95,7 @@ async def test_too_little_widens_and_the_limits_say_so(sample: QueryStub) -> Non
     assert result.limits.time_range.since is None or result.limits.time_range.since < NOW - timedelta(days=2)
 
 
-async def test_a_window_that_holds_enough_is_not_left(sample: QueryStub) -> None:
+async def test_sufficient_evidence_does_not_widen_the_time_range(sample: QueryStub) -> None:
     window = TimeRange(datetime(2025, 7, 1, tzinfo=UTC), datetime(2025, 8, 1, tzinfo=UTC))
     question = Question("我的工作有什么变化？", NOW, window)
     result = await recall(sample, "lin", question)
@@ -103,13 +103,13 @@ async def test_a_window_that_holds_enough_is_not_left(sample: QueryStub) -> None
     assert result.limits.time_range == window
 
 
-async def test_the_role_of_the_caller_is_where_it_starts(sample: QueryStub) -> None:
+async def test_search_starts_with_the_role_of_the_caller(sample: QueryStub) -> None:
     result = await recall(sample, "lin", replace(FOOD, role=Role.USER))
     assert result.limits.role is Role.USER
     assert not result.limits.widened
 
 
-async def test_steps_are_told_as_they_happen(sample: QueryStub) -> None:
+async def test_steps_are_reported_as_they_happen(sample: QueryStub) -> None:
     steps: list[RecallStep] = []
 
     async def on_step(step: RecallStep) -> None:
@@ -120,13 +120,13 @@ async def test_steps_are_told_as_they_happen(sample: QueryStub) -> None:
     assert all(step.elapsed_s > 0 for step in steps if step.tool)
 
 
-async def test_considered_are_the_different_messages(sample: QueryStub) -> None:
+async def test_considered_messages_are_counted_once(sample: QueryStub) -> None:
     planner = Scripted(Plan((lexical("芒果"), lexical("芒果 过敏"))))
     result = await recall(sample, "lin", FOOD, planner=planner, budget=Budget(anchors=0))
     assert result.limits.messages_considered == len({item for step in result.trace for item in step.message_ids})
 
 
-async def test_a_call_that_was_made_before_is_not_repeated() -> None:
+async def test_identical_call_is_not_repeated() -> None:
     stub = ScriptedQuery()
     planner = Scripted(Plan((lexical("a"),)), Plan((lexical("a"),)))
     result = await recall(stub, "lin", FOOD, planner=planner)
@@ -144,7 +144,7 @@ async def test_dropped_arguments_are_counted() -> None:
     assert {request.user_id for request in stub.requests} == {"lin"}
 
 
-async def test_a_planner_that_fails_is_followed_by_rules(sample: QueryStub) -> None:
+async def test_failed_planner_falls_back_to_rules(sample: QueryStub) -> None:
     planner = Scripted(Plan((lexical("芒果"),)), PlannerFailedError())
     result = await recall(sample, "lin", FOOD, planner=planner)
     assert result.limits.planner == "scripted→rules"
@@ -152,7 +152,7 @@ async def test_a_planner_that_fails_is_followed_by_rules(sample: QueryStub) -> N
     assert len(result.evidence) == 6
 
 
-async def test_a_planner_that_hangs_leaves_the_rules_time_to_answer(sample: QueryStub) -> None:
+async def test_hanging_planner_leaves_time_for_the_rules(sample: QueryStub) -> None:
     class Hanging:
         name = "hanging"
 
@@ -165,7 +165,7 @@ async def test_a_planner_that_hangs_leaves_the_rules_time_to_answer(sample: Quer
     assert len(result.evidence) == 6
 
 
-async def test_every_recall_begins_with_the_ranking_whoever_goes_on_from_there(sample: QueryStub) -> None:
+async def test_every_recall_starts_with_the_hybrid_ranking_for_any_planner(sample: QueryStub) -> None:
     planner = Scripted(Plan((lexical("芒果"),)))
     result = await recall(sample, "lin", FOOD, planner=planner)
     assert [step.tool for step in result.trace[:2]] == ["hybrid_search", "lexical_search"]
@@ -173,7 +173,7 @@ async def test_every_recall_begins_with_the_ranking_whoever_goes_on_from_there(s
     assert planner.seen[0].steps[0].tool == "hybrid_search"
 
 
-async def test_the_latest_message_takes_the_place_whichever_call_said_so() -> None:
+async def test_latest_superseding_message_is_used_regardless_of_call_order() -> None:
     lines = [new_message("lin", f"m{day}", f"我的画室在第 {day} 号院", day * 86_400.0) for day in (1, 2, 3)]
     stub = ScriptedQuery(lines, relations=[[("m1", "m3")], [("m1", "m2"), ("m2", "m3")]])
     calls = [ToolCall("hybrid_search", {"query_text": text}) for text in ("画室", "院子")]
@@ -191,7 +191,7 @@ async def test_a_recall_without_results_has_the_verdict_insufficient() -> None:
     assert result.limits.stop_reason is not StopReason.SUFFICIENT
 
 
-async def test_the_rules_begin_with_one_ranking_of_the_question() -> None:
+async def test_rules_start_with_one_ranking_of_the_question() -> None:
     stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)])
     result = await recall(stub, "lin", FOOD)
     assert [step.tool for step in result.trace][:1] == ["hybrid_search"]
@@ -199,7 +199,7 @@ async def test_the_rules_begin_with_one_ranking_of_the_question() -> None:
     assert (stub.requests[0].query_text, stub.requests[0].explain) == (FOOD.text, True)
 
 
-async def test_a_ranking_by_words_alone_is_noted_and_meaning_is_not_asked_for_again() -> None:
+async def test_lexical_only_ranking_is_noted_and_semantic_search_not_retried() -> None:
     messages = [new_message("lin", f"m{number}", f"我不吃辣，第 {number} 次说了", number) for number in range(9)]
     stub = ScriptedQuery(messages, failing={"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION})
     result = await recall(stub, "lin", Question("我不吃什么？另外，我对什么过敏？", NOW))
@@ -209,7 +209,7 @@ async def test_a_ranking_by_words_alone_is_noted_and_meaning_is_not_asked_for_ag
     assert result.limits.notes[0].text == "semantic search was incomplete: only lexical search was used"
 
 
-async def test_a_ranking_with_meaning_has_no_such_note() -> None:
+async def test_complete_hybrid_ranking_has_no_lexical_only_note() -> None:
     result = await recall(ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)]), "lin", FOOD)
     assert not [note for note in result.limits.notes if "meaning" in note.text]
 
@@ -225,7 +225,7 @@ async def test_hanging_embedder_leaves_time_for_lexical_search() -> None:
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.DEADLINE_EXCEEDED])
-async def test_a_call_that_shows_that_meaning_is_off_is_not_counted(code: grpc.StatusCode) -> None:
+async def test_failed_semantic_search_does_not_count_as_a_call(code: grpc.StatusCode) -> None:
     stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)], failing={"SemanticSearch": code})
     planner = Scripted(Plan((MEANT, lexical("不吃辣"))))
     result = await recall(stub, "lin", FOOD, planner=planner, budget=Budget(tool_calls=1))
@@ -242,14 +242,14 @@ async def test_a_call_that_shows_that_meaning_is_off_is_not_counted(code: grpc.S
         grpc.StatusCode.UNKNOWN,
     ],
 )
-async def test_without_meaning_the_words_decide(code: grpc.StatusCode) -> None:
+async def test_lexical_search_is_used_without_semantic_search(code: grpc.StatusCode) -> None:
     stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)], failing={"SemanticSearch": code})
     result = await recall(stub, "lin", FOOD, planner=Scripted(Plan((MEANT, lexical("不吃辣")))))
     assert [evidence.message.message_id for evidence in result.evidence] == ["m1"]
     assert any("meaning cannot be searched" in step.observation for step in result.trace)
 
 
-async def test_a_service_that_never_answers_is_an_error_soon() -> None:
+async def test_unresponsive_service_is_an_error_within_the_timeout() -> None:
     failing = dict.fromkeys(
         ("ListMessages", "LexicalSearch", "SemanticSearch", "HybridSearch", "GetNeighbors"),
         grpc.StatusCode.UNAVAILABLE,
@@ -260,7 +260,7 @@ async def test_a_service_that_never_answers_is_an_error_soon() -> None:
     assert stub.methods() == ["HybridSearch"]
 
 
-async def test_cancelling_stops_the_call_in_flight() -> None:
+async def test_cancellation_stops_the_call_in_flight() -> None:
     stub = ScriptedQuery(hangs="HybridSearch")
     task = asyncio.create_task(recall(stub, "lin", FOOD))
     await stub.hanging.wait()
@@ -271,7 +271,7 @@ async def test_cancelling_stops_the_call_in_flight() -> None:
     assert stub.methods() == ["HybridSearch"]
 
 
-async def test_time_that_is_up_stops_the_search() -> None:
+async def test_search_stops_at_the_deadline() -> None:
     stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)])
     result = await recall(stub, "lin", FOOD, budget=Budget(deadline_s=0.0))
     assert result.limits.stop_reason is StopReason.DEADLINE
@@ -280,19 +280,19 @@ async def test_time_that_is_up_stops_the_search() -> None:
     assert stub.methods() == ["HybridSearch"]  # whether the indexes are behind: nothing may be denied before that
 
 
-async def test_long_evidence_is_marked_as_cut() -> None:
+async def test_long_evidence_is_marked_as_truncated() -> None:
     stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣" * 100, 1)])
     result = await recall(stub, "lin", FOOD, budget=Budget(evidence_chars=50))
     assert result.limits.truncated
 
 
-async def test_evidence_of_a_usual_length_is_whole() -> None:
+async def test_evidence_of_usual_length_is_not_truncated() -> None:
     stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣。" * 2_000, 1)])
     result = await recall(stub, "lin", FOOD)
     assert not result.limits.truncated
 
 
-async def test_a_write_token_goes_with_every_read_that_takes_one() -> None:
+async def test_write_token_is_sent_with_every_read_that_accepts_one() -> None:
     stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)])
     planner = Scripted(Plan((lexical("a"), MEANT)))
     await recall(stub, "lin", FOOD, planner=planner, at_least="w_x")
@@ -300,7 +300,7 @@ async def test_a_write_token_goes_with_every_read_that_takes_one() -> None:
     assert {request.at_least for request in stub.requests if hasattr(request, "at_least")} == {"w_x"}
 
 
-async def test_a_planner_cannot_leave_the_conversation() -> None:
+async def test_planner_cannot_search_outside_the_conversation() -> None:
     stub = ScriptedQuery(
         [new_message("lin", "m1", "我从小不吃辣", 1, conversation_id="mine"), new_message("lin", "m2", "辣", 2)]
     )
@@ -315,7 +315,7 @@ async def test_a_planner_cannot_leave_the_conversation() -> None:
     assert [item.message.message_id for item in result.evidence] == ["m1"]
 
 
-async def test_metadata_goes_with_every_call() -> None:
+async def test_metadata_is_sent_with_every_call() -> None:
     stub = ScriptedQuery()
     await recall(stub, "lin", FOOD, metadata=(("authorization", "Bearer key"),))
     assert set(stub.metadata) == {(("authorization", "Bearer key"),)}

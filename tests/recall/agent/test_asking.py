@@ -18,7 +18,7 @@ NOW = datetime(2026, 3, 14, tzinfo=UTC)
 BRIEF_S = 0.1
 
 
-def test_words_of_asking_are_left_out() -> None:
+def test_question_words_are_omitted() -> None:
     assert extract_content_words("你还记得我在哪里工作吗？") == ["在", "工作"]
     assert extract_content_words("Do you remember what my brother is called?") == ["brother", "called"]
 
@@ -29,7 +29,7 @@ def test_quoted_and_reported_speech_becomes_exact_phrases() -> None:
     assert extract_exact_phrases("Did I ever say that I was vegetarian?") == ["vegetarian"]
 
 
-def test_chatter_is_left_out_and_every_asking_sentence_kept() -> None:
+def test_small_talk_is_omitted_and_every_question_sentence_kept() -> None:
     assert find_question_sentences("今天天气真好。体检是哪天？另外，年糕几岁了？") == [
         "体检是哪天？",
         "另外，年糕几岁了？",
@@ -54,15 +54,15 @@ def test_a_question_that_refers_back_includes_the_statement_before_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["我在论坛上遇到的问题是什么？", "三月我主要了解了哪些概念？"])
-def test_words_like_an_announcement_within_a_question_announce_nothing(text: str) -> None:
+def test_announcement_words_within_a_question_are_kept(text: str) -> None:
     assert find_question_sentences(text) == [text]
 
 
-def test_a_time_in_chatter_is_not_the_questions() -> None:
+def test_time_in_small_talk_is_not_the_time_of_the_question() -> None:
     assert QuestionAnalysis("昨天真累。我真正想问的是，我对什么过敏？", NOW).time_signal is None
 
 
-def test_names_of_speakers_are_stripped() -> None:
+def test_sender_names_are_stripped() -> None:
     reading = QuestionAnalysis("What did Caroline say about Melanie's pottery?", NOW)
     assert reading.named_people == ("Caroline", "Melanie")
     assert (
@@ -71,12 +71,12 @@ def test_names_of_speakers_are_stripped() -> None:
     )
 
 
-def test_a_query_has_no_operators_of_the_askers() -> None:
+def test_user_text_cannot_add_query_operators() -> None:
     assert build_words_query(["AND", "pot", "NOT"], ['say "it"']) == '"say  it" and pot not'
 
 
 @given(st.text(max_size=2_000))
-def test_any_text_can_be_read_and_its_query_fits(text: str) -> None:
+def test_arbitrary_text_yields_a_query_within_the_limits(text: str) -> None:
     reading = QuestionAnalysis(text, NOW)
     query = build_words_query(reading.content_words, reading.exact_phrases)
     assert len(query) <= 2_000
@@ -95,7 +95,7 @@ def test_any_text_can_be_read_and_its_query_fits(text: str) -> None:
         "我真正想问的是" * 285,
     ],
 )
-def test_no_question_takes_long_to_read(text: str) -> None:
+def test_question_parsing_time_is_bounded(text: str) -> None:
     """CPU time, several times what it takes: what grows with the square of the length is far above."""
     begun = time.process_time()
     find_question_sentences(text)

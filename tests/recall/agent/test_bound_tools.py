@@ -79,9 +79,7 @@ def carriers(key: str, value: str) -> st.SearchStrategy[Any]:
     position=st.sampled_from(["", "filter", "cursor", "query_text", "anything"]),
     data=st.data(),
 )
-def test_a_smuggled_user_is_dropped_and_counted_and_never_asked_for(
-    tool: str, key: str, position: str, data: st.DataObject
-) -> None:
+def test_injected_user_argument_is_dropped_and_counted(tool: str, key: str, position: str, data: st.DataObject) -> None:
     stub = ScriptedQuery()
     arguments = dict(VALID[tool])
     if position:
@@ -115,7 +113,7 @@ def test_arguments_nested_too_deeply_are_dropped() -> None:
     assert "mei" not in repr(cleaned)
 
 
-def test_the_tools_own_arguments_name_no_user() -> None:
+def test_tool_schemas_have_no_user_argument() -> None:
     def keys(schema: dict[str, Any]) -> set[str]:
         properties = schema.get("properties", {})
         return set(properties).union(*(keys(item) for item in properties.values()))
@@ -125,11 +123,11 @@ def test_the_tools_own_arguments_name_no_user() -> None:
     assert not [name for name in named if is_user_key(name)]
 
 
-def test_planners_are_told_of_four_tools() -> None:
+def test_planners_are_offered_four_tools() -> None:
     assert set(tool_schemas()) == set(TOOLS) == {"messages_list", "lexical_search", "semantic_search", "neighbors"}
 
 
-def test_schemas_are_what_the_arguments_are_read_by() -> None:
+def test_tool_schemas_match_the_argument_parser() -> None:
     schema: Any = tool_schemas()["lexical_search"]
     assert schema["required"] == ["query_text"]
     assert schema["properties"]["filter"]["properties"]["role"]["enum"] == [
@@ -172,7 +170,7 @@ def test_schemas_are_what_the_arguments_are_read_by() -> None:
         ),
     ],
 )
-async def test_bad_arguments_are_an_observation(tool: str, arguments: dict[str, Any], says: str) -> None:
+async def test_argument_error_is_an_observation(tool: str, arguments: dict[str, Any], says: str) -> None:
     stub = ScriptedQuery()
     result = await bound(stub).call(tool, arguments, 1.0)
     assert says in result.observation
@@ -187,7 +185,7 @@ async def test_unknown_arguments_are_ignored_and_counted() -> None:
     assert result.arguments == {"query_text": "a", "filter": {}}
 
 
-async def test_a_filter_may_come_as_json() -> None:
+async def test_filter_is_accepted_as_a_json_string() -> None:
     stub = ScriptedQuery()
     await bound(stub).call("lexical_search", {"query_text": "a", "filter": '{"role": "user"}'}, 1.0)
     assert stub.requests[0].filter.role == 1
@@ -210,7 +208,7 @@ async def test_tools_return_only_messages_before_the_time_of_the_question() -> N
         assert request.filter.time_range.until.ToDatetime(UTC) == NOW
 
 
-async def test_a_call_is_bounded_in_messages_and_the_planner_is_told() -> None:
+async def test_message_limit_of_a_call_is_reported_to_the_planner() -> None:
     stub = ScriptedQuery([new_message("lin", f"m{number}", "word " * 10, number) for number in range(30)])
     result = await bound(stub, Budget(result_items=20)).call("lexical_search", {"query_text": "word"}, 1.0)
     assert len(result.items) == 20
@@ -219,7 +217,7 @@ async def test_a_call_is_bounded_in_messages_and_the_planner_is_told() -> None:
     assert stub.requests[0].page_size == 20
 
 
-async def test_a_call_is_bounded_in_characters_and_the_first_message_always_fits() -> None:
+async def test_character_limit_of_a_call_always_admits_the_first_message() -> None:
     contents = ["a" * 900, "b" * 500, "c" * 90]
     stub = ScriptedQuery([new_message("lin", f"m{number}", content, number) for number, content in enumerate(contents)])
     result = await bound(stub, Budget(result_chars=1_000)).call("lexical_search", {"query_text": "word"}, 1.0)
@@ -227,7 +225,7 @@ async def test_a_call_is_bounded_in_characters_and_the_first_message_always_fits
     assert result.truncated
 
 
-async def test_a_ranking_is_bounded_by_neither_what_a_planner_may_be_shown_nor_less_than_the_evidence() -> None:
+async def test_ranking_is_not_limited_to_the_number_of_items_shown_to_the_planner() -> None:
     stub = ScriptedQuery([new_message("lin", f"m{number}", "word " * 800, number) for number in range(40)])
     budget = Budget(evidence_messages=40, result_items=20)
     result = await bound(stub, budget).call("hybrid_search", {"query_text": "word", "top_k": 40}, 5.0)
@@ -242,12 +240,12 @@ async def test_truncated_neighbors_keep_the_messages_nearest_to_the_anchor(sampl
     assert result.truncated
 
 
-async def test_the_host_says_how_far_neighbours_reach(sample: QueryStub) -> None:
+async def test_default_neighbor_range_is_set_by_the_host(sample: QueryStub) -> None:
     result = await bound(sample).call("neighbors", {"message_id": "lin-0041"}, 5.0)
     assert [hit.message.message_id for hit in result.items] == [f"lin-00{number}" for number in range(33, 42)]
 
 
-async def test_the_callers_vector_goes_with_the_question_and_with_no_other_text() -> None:
+async def test_caller_embedding_is_sent_only_with_the_question() -> None:
     stub = ScriptedQuery()
     tools = BoundTools(UserBinding("lin"), stub, Budget(), NOW, embedded=("what can I eat?", (0.0, 1.0)))
     await tools.call("hybrid_search", {"query_text": "what can I eat?"}, 5.0)
@@ -261,19 +259,19 @@ async def test_the_callers_vector_goes_with_the_question_and_with_no_other_text(
     assert other_meant.WhichOneof("query") == "query_text"
 
 
-async def test_without_a_vector_of_the_callers_none_is_sent() -> None:
+async def test_no_embedding_is_sent_without_a_caller_embedding() -> None:
     stub = ScriptedQuery()
     await bound(stub).call("hybrid_search", {"query_text": ""}, 5.0)
     assert not stub.requests[0].HasField("query_embedding")
 
 
-async def test_a_vector_that_does_not_fit_is_the_callers_fault_and_no_observation(sample: QueryStub) -> None:
+async def test_invalid_caller_embedding_is_an_error_not_an_observation(sample: QueryStub) -> None:
     tools = BoundTools(UserBinding("lin"), sample, Budget(), NOW, embedded=("x", (0.0, 1.0)))
     with pytest.raises(EmbeddingRejectedError, match=r"^expected \d+ dimensions, got 2$"):
         await tools.call("hybrid_search", {"query_text": "x"}, 5.0)
 
 
-async def test_a_ranking_says_how_likely_it_answers_and_how_much_of_it_words_found() -> None:
+async def test_ranking_result_has_sufficiency_and_query_coverage() -> None:
     stub = ScriptedQuery([new_message("lin", "m1", "x", 1)], coverage=0.25, sufficiency=0.75, speaker_matched=True)
     result = await bound(stub).call("hybrid_search", {"query_text": "x"}, 5.0)
     assert (result.word_hit_count, result.query_coverage, result.semantic_unavailable) == (1, 0.25, False)
@@ -281,7 +279,7 @@ async def test_a_ranking_says_how_likely_it_answers_and_how_much_of_it_words_fou
     assert (await bound(ScriptedQuery()).call("hybrid_search", {"query_text": "x"}, 5.0)).sufficiency is None
 
 
-async def test_a_cursor_goes_back_unchanged(sample: QueryStub) -> None:
+async def test_cursor_is_returned_unchanged(sample: QueryStub) -> None:
     tools = bound(sample)
     page: dict[str, Any] = {"role": "user", "page_size": 5}
     first = await tools.call("messages_list", page, 5.0)
@@ -301,13 +299,13 @@ async def test_invalid_tool_arguments_become_observations(sample: QueryStub) -> 
     tools.check_reachable()
 
 
-async def test_a_service_that_lets_nobody_in_is_no_observation() -> None:
+async def test_authentication_failure_is_an_error_not_an_observation() -> None:
     stub = ScriptedQuery(failing={"LexicalSearch": grpc.StatusCode.UNAUTHENTICATED})
     with pytest.raises(QueryServiceUnavailableError):
         await bound(stub).call("lexical_search", {"query_text": "x"}, 5.0)
 
 
-async def test_messages_come_whole(sample: QueryStub) -> None:
+async def test_messages_have_all_fields(sample: QueryStub) -> None:
     result = await bound(sample).call("neighbors", {"message_id": "lin-0055", "before": 0}, 5.0)
     assert result.items[0].message == RetrievedMessage(
         "lin-0055",
@@ -323,7 +321,7 @@ async def test_messages_come_whole(sample: QueryStub) -> None:
 @pytest.mark.parametrize(
     ("tool", "name"), [("messages_list", "page_size"), ("semantic_search", "query_embedding"), ("neighbors", "before")]
 )
-async def test_a_number_too_great_is_refused(tool: str, name: str, number: int) -> None:
+async def test_number_above_the_maximum_is_rejected(tool: str, name: str, number: int) -> None:
     stub = ScriptedQuery()
     arguments = VALID[tool] | {name: [number] if name == "query_embedding" else number}
     arguments.pop("query_text", None)

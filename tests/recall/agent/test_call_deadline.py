@@ -39,19 +39,19 @@ async def budget_within(left_s: float) -> Budget:
     return seen[0]
 
 
-async def test_a_short_deadline_leaves_time_for_the_reply() -> None:
+async def test_short_deadline_reserves_time_for_the_reply() -> None:
     budget = await budget_within(5.0)
     assert 0 < budget.deadline_s <= 3.0
     assert 0 < budget.answer_s <= 4.5
 
 
-async def test_a_long_deadline_gives_no_more_than_the_host_does() -> None:
+async def test_long_deadline_does_not_exceed_the_host_limit() -> None:
     budget, host = await budget_within(1_000.0), build_recall_budget(Settings.from_environment())
     assert budget.deadline_s == host.deadline_s
     assert 990 < budget.answer_s < 1_000
 
 
-def test_without_a_deadline_a_recall_has_all_the_time_that_the_settings_give_a_model() -> None:
+def test_recall_without_a_deadline_uses_the_configured_model_timeout() -> None:
     settings = Settings.from_environment(recall_model="slow", recall_model_timeout_s=100.0, recall_max_iterations=2)
     skills = SkillLibrary(list_skill_folders(settings), settings.recall.default_skill)
     with_model = RecallService(never, skills, build_recall_budget(settings), settings).methods()["Recall"]
@@ -64,7 +64,7 @@ async def never(_user_id: str, _query: RecallQuery, _skill: Skill, _on_step: OnS
     raise QueryServiceUnavailableError
 
 
-def test_a_model_reads_as_much_as_the_settings_say() -> None:
+def test_model_context_size_follows_the_settings() -> None:
     budget = build_recall_budget(
         Settings.from_environment(recall_model="m", recall_context_messages=7, recall_context_tokens=900)
     )

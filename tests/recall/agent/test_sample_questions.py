@@ -38,7 +38,7 @@ def evidence_ids(result: RecallResult) -> list[str]:
     return [evidence.message.message_id for evidence in result.evidence]
 
 
-def test_a_recall_finds_what_the_ranking_finds_and_no_less(
+def test_recall_finds_at_least_the_evidence_of_the_ranking(
     answers: dict[str, RecallResult], sample_target: str
 ) -> None:
     """Among as many messages, averaged over the answerable questions."""
@@ -60,7 +60,7 @@ def best(client: Client, labelled: Labelled) -> list[str]:
     return [item.message.message_id for item in reply.items]
 
 
-def test_every_answer_cites_and_shows_at_most_as_much_as_it_may(answers: dict[str, RecallResult]) -> None:
+def test_every_answer_has_citations_within_the_limits(answers: dict[str, RecallResult]) -> None:
     """Where the log does not answer, the view is empty and the evidence has what comes nearest."""
     for result in answers.values():
         assert len(result.memory_view.list_statements()) <= MAX_EVIDENCE
@@ -76,14 +76,14 @@ def test_evidence_is_older_than_the_question(answers: dict[str, RecallResult]) -
         assert result.limits.time_range.until <= item.question.now
 
 
-def test_no_other_users_message_is_ever_seen(answers: dict[str, RecallResult]) -> None:
+def test_messages_of_other_users_are_never_returned(answers: dict[str, RecallResult]) -> None:
     for item in QUESTIONS.values():
         if item.user_id != "mei":
             output = repr(answers[item.question_id])
             assert not [canary for canary in CANARIES if canary in output]
 
 
-async def test_the_same_question_has_the_same_answer(sample: QueryStub) -> None:
+async def test_repeated_question_has_the_same_answer(sample: QueryStub) -> None:
     first, second = [await recall_labelled(sample, QUESTIONS["lin-q01"]) for _ in range(2)]
     assert first.evidence == second.evidence
     assert [(step.tool, step.arguments) for step in first.trace] == [
@@ -91,7 +91,7 @@ async def test_the_same_question_has_the_same_answer(sample: QueryStub) -> None:
     ]
 
 
-def test_every_step_says_why(answers: dict[str, RecallResult]) -> None:
+def test_every_step_has_a_reason(answers: dict[str, RecallResult]) -> None:
     result = answers["lin-q06"]
     assert all(step.thought for step in result.trace)
     assert {step.tool for step in result.trace} >= {"hybrid_search", "neighbors"}

@@ -54,7 +54,7 @@ def queries(stub: ScriptedQuery, method: str) -> list[str]:
     return [request.query_text for request in stub.requests if type(request).__name__ == f"{method}Request"]
 
 
-async def test_the_defaults_are_where_it_starts() -> None:
+async def test_search_starts_with_the_skill_defaults() -> None:
     stub, result = await recall_steered(steered(DEFAULTS))
     first = stub.requests[0]
     assert first.filter.role == message_pb2.ROLE_USER
@@ -78,14 +78,14 @@ async def test_widening_finds_messages_outside_the_default_scope() -> None:
     assert len(result.evidence) == 6
 
 
-async def test_the_caller_comes_before_the_defaults() -> None:
+async def test_caller_scope_overrides_the_skill_defaults() -> None:
     window = TimeRange(datetime(2025, 1, 1, tzinfo=UTC), datetime(2025, 2, 1, tzinfo=UTC))
     stub, _ = await recall_steered(steered(DEFAULTS), Question(LIKES.text, NOW, window, Role.ASSISTANT))
     assert stub.requests[0].filter.role == message_pb2.ROLE_ASSISTANT
     assert stub.requests[0].filter.time_range.since.ToDatetime(tzinfo=UTC) == window.since
 
 
-async def test_a_skill_cannot_ask_for_more_than_the_budget_gives() -> None:
+async def test_skill_cannot_exceed_the_budget() -> None:
     skill = steered("## Defaults\n- top_k_default: 200\n", LEXICON)
     stub = ScriptedQuery(talk())
     await recall(stub, "lin", LIKES, skill=skill, budget=Budget(result_items=7))
@@ -93,14 +93,14 @@ async def test_a_skill_cannot_ask_for_more_than_the_budget_gives() -> None:
     assert max(getattr(request, "page_size", 0) for request in stub.requests) == 7
 
 
-async def test_the_lexicon_is_asked_for_beside_the_exact_words() -> None:
+async def test_lexicon_synonyms_are_added_to_the_lexical_query() -> None:
     plain, _ = await recall_steered(steered())
     stub, _ = await recall_steered(steered(LEXICON))
     assert queries(stub, "HybridSearch") == queries(plain, "HybridSearch") == [LIKES.text]
     assert queries(stub, "LexicalSearch")[0] == '"顾客" "甲方公司" "key account" 客户喜欢 client'
 
 
-async def test_an_alias_that_looks_like_an_operator_is_asked_for_as_text() -> None:
+async def test_alias_with_operator_syntax_is_searched_as_text() -> None:
     hostile = '- 客户: ") OR user_id:, NOT, OR, -喜欢, “) ＯＲ （x”, (a AND b)\n'
     stub, _ = await recall_steered(steered("## Lexicon\n" + hostile))
     query = queries(stub, "LexicalSearch")[0]
@@ -113,14 +113,14 @@ async def test_an_alias_that_looks_like_an_operator_is_asked_for_as_text() -> No
     assert "-" not in outside
 
 
-async def test_a_hundred_thousand_aliases_are_a_few_words() -> None:
+async def test_100000_aliases_add_few_query_terms() -> None:
     many = "\n".join(f"- 客户{number}: " + ", ".join(f"甲{number}乙{n}" for n in range(100)) for number in range(1_000))
     stub, result = await recall_steered(steered("## Lexicon\n" + many), Question("客户1喜欢什么？", NOW))
     assert max(map(len, queries(stub, "LexicalSearch"))) < 500
     assert result.evidence
 
 
-async def test_the_template_says_with_which_tool_to_begin() -> None:
+async def test_template_selects_the_first_tool() -> None:
     for first, method in (
         ("lexical_search", "LexicalSearch"),
         ("semantic_search", "HybridSearch"),
@@ -130,26 +130,26 @@ async def test_the_template_says_with_which_tool_to_begin() -> None:
         assert stub.methods()[0] == method
 
 
-async def test_rewrites_are_asked_by_meaning_unless_it_begins_with_words() -> None:
+async def test_rewrites_use_semantic_search_unless_the_template_starts_lexically() -> None:
     stub, _ = await recall_steered(template("semantic_search"))
     assert queries(stub, "SemanticSearch") == ["客户喜欢什么？ 爱好 习惯"]
     stub, _ = await recall_steered(template("lexical_search"))
     assert queries(stub, "LexicalSearch")[:1] == ["客户喜欢 爱好 习惯"]
 
 
-async def test_rewrites_are_asked_by_words_where_meaning_is_off() -> None:
+async def test_rewrites_use_lexical_search_without_semantic_search() -> None:
     failing = {"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION}
     stub, _ = await recall_steered(template("semantic_search"), stub=ScriptedQuery(talk(), failing))
     assert queries(stub, "LexicalSearch").count("客户喜欢 爱好 习惯") == 1
 
 
-async def test_a_rewrite_that_looks_like_operators_is_asked_for_as_text() -> None:
+async def test_rewrite_with_operator_syntax_is_searched_as_text() -> None:
     text = '## Query Templates\n### 喜欢\n- first: lexical_search\n- rewrite: {words}") OR NOT (x -y ＡＮＤ z\n'
     stub, _ = await recall_steered(steered(text))
     assert queries(stub, "LexicalSearch")[0] == "客户喜欢 or not x y and z"
 
 
-async def test_the_planner_looks_around_the_best_hits_in_the_next_round() -> None:
+async def test_planner_reads_neighbors_of_the_best_hits_in_the_next_round() -> None:
     _, result = await recall_steered(template("semantic_search"))
     around = [step.iteration for step in result.trace if step.tool == "neighbors"]
     assert around[:2] == [2, 2]
@@ -159,7 +159,7 @@ async def test_the_planner_looks_around_the_best_hits_in_the_next_round() -> Non
 
 
 @pytest.mark.parametrize("calls", [1, 2, 5, 12])
-async def test_a_skill_spends_no_more_than_the_budget(calls: int) -> None:
+async def test_skill_calls_stay_within_the_budget(calls: int) -> None:
     stub = ScriptedQuery(talk(2))
     skill = steered(DEFAULTS, LEXICON, TEMPLATE.format(first="messages_list"), *["- rewrite: {words} x\n"] * 9)
     result = await recall(stub, "lin", LIKES, skill=skill, budget=Budget(tool_calls=calls))
@@ -179,7 +179,7 @@ async def test_lexicon_matches_rank_below_exact_matches(sample: QueryStub) -> No
 @pytest.mark.parametrize(
     "example", [item for item in labelled() if item.question_id[-3:] < "q07"], ids=lambda item: item.question_id
 )
-async def test_the_default_skill_steers_nothing(sample: QueryStub, example: Labelled) -> None:
+async def test_default_skill_does_not_change_the_recall(sample: QueryStub, example: Labelled) -> None:
     default = SkillLibrary(
         list_skill_folders(Settings.from_environment()), Settings.from_environment().recall.default_skill
     ).load()

@@ -41,27 +41,27 @@ async def answered(sufficiency: float, messages: list[ChatMessage], *, speaker_m
         (UNNAMED, False, 0.29, Verdict.INSUFFICIENT),
     ],
 )
-async def test_the_verdict_follows_the_estimate(
+async def test_verdict_follows_the_estimated_sufficiency(
     messages: list[ChatMessage], sufficiency: float, verdict: Verdict, *, speaker_matched: bool
 ) -> None:
     assert (await answered(sufficiency, messages, speaker_matched=speaker_matched)).verdict is verdict
 
 
-async def test_words_alone_need_a_greater_sufficiency() -> None:
+async def test_lexical_only_ranking_requires_a_higher_sufficiency() -> None:
     failing = {"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION}
     for sufficiency, verdict in ((0.76, Verdict.SUPPORTED), (0.74, Verdict.POSSIBLE)):
         stub = ScriptedQuery(UNNAMED, failing, sufficiency=sufficiency)
         assert (await recall(stub, "lin", QUESTION, thresholds=RULE)).verdict is verdict
 
 
-async def test_a_question_that_nothing_answers_has_an_empty_view_and_the_nearest_messages_as_evidence() -> None:
+async def test_unanswered_question_has_an_empty_view_and_the_nearest_messages() -> None:
     result = await answered(0.01, UNNAMED)
     assert result.memory_view.list_statements() == ()
     assert result.conflicts == ()
     assert [item.message.message_id for item in result.evidence] == ["m1"]
 
 
-async def test_a_question_that_may_be_answered_has_quotes() -> None:
+async def test_possible_answer_has_quotes() -> None:
     result = await answered(0.44, TALK)
     assert [statement.text for statement in result.memory_view.list_statements()] == [
         "I paint on Sundays, I love to paint."
@@ -76,12 +76,12 @@ async def test_a_question_that_may_be_answered_has_quotes() -> None:
         (0.1, "the messages probably do not answer the question"),
     ],
 )
-async def test_the_limits_have_the_estimate_the_threshold_and_the_reason(sufficiency: float, reason: str) -> None:
+async def test_limits_report_sufficiency_threshold_and_reason(sufficiency: float, reason: str) -> None:
     limits = (await answered(sufficiency, TALK, speaker_matched=True)).limits
     assert limits.sufficiency == pytest.approx(sufficiency)
     assert limits.sufficiency_threshold == 0.5
     assert limits.notes[-1].text == f"{reason}: estimated probability {sufficiency:.2f}, threshold 0.50"
 
 
-async def test_a_log_without_a_word_of_it_has_none_either() -> None:
+async def test_sufficiency_is_unset_without_results() -> None:
     assert (await recall(ScriptedQuery(), "lin", QUESTION)).limits.sufficiency is None

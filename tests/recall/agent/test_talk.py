@@ -38,7 +38,7 @@ def test_a_follow_up_question_searches_for_the_last_user_turn(turns: tuple[tuple
     "text",
     ["I love apple juice!", "Haha, yeah! Last time I hid behind a tree.", "我今天好累，不想做饭。", "天气真好！"],
 )
-def test_a_statement_is_talk(text: str) -> None:
+def test_statement_is_recognized_as_conversation(text: str) -> None:
     assert is_statement(text)
     assert new_question(text).is_conversation
 
@@ -59,7 +59,7 @@ def test_questions_requests_and_names_are_not_small_talk(text: str) -> None:
     assert not new_question(text).is_conversation
 
 
-def test_only_what_refers_back_looks_at_the_turns() -> None:
+def test_turns_are_used_only_for_questions_with_a_back_reference() -> None:
     before = (USER, "My sister moved to Lisbon.")
     assert has_back_reference("那是什么时候？")
     assert new_question("When was that?", before).referenced_turn == before[1]
@@ -68,7 +68,7 @@ def test_only_what_refers_back_looks_at_the_turns() -> None:
     assert not new_question("", before).referenced_turn
 
 
-def test_a_turn_prints_without_its_text() -> None:
+def test_turn_repr_hides_its_text() -> None:
     assert "secret" not in repr(new_question("", (USER, "secret")).turns)
 
 
@@ -80,7 +80,7 @@ async def test_chat_turn_without_a_question_is_ranked_semantically() -> None:
     assert [item.message.message_id for item in result.evidence] == ["m1", "m2", "m3", "m4"]
 
 
-async def test_without_meaning_the_words_rank_it() -> None:
+async def test_chat_turn_is_ranked_lexically_without_semantic_search() -> None:
 
     messages = [new_message("lin", f"m{n}", f"word number {n}", n) for n in range(1, 4)]
     stub = ScriptedQuery(messages, failing={"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION})

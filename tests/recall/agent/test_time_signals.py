@@ -45,7 +45,7 @@ NOW = datetime(2026, 3, 14, 10, tzinfo=ZONE)  # a Saturday
         ("yesterday", "2026-03-13", "2026-03-14"),
     ],
 )
-def test_a_date_or_a_period_is_exactly_that_interval(text: str, since: str, until: str) -> None:
+def test_date_or_period_is_its_exact_interval(text: str, since: str, until: str) -> None:
     signal = find_time_signal(text, NOW)
     assert signal is not None
     assert signal.precision is TimePrecision.EXACT
@@ -75,7 +75,7 @@ def test_vague_time_expressions_cover_a_number_of_days(text: str, days: int) -> 
 
 
 @pytest.mark.parametrize("text", ["我一直这样吗", "从小的习惯", "I always do", "have I ever", "多年"])
-def test_words_for_all_along_mean_any_time(text: str) -> None:
+def test_always_expressions_mean_any_time(text: str) -> None:
     signal = find_time_signal(text, NOW)
     assert signal is not None
     assert signal.time_range == ANY_TIME
@@ -86,19 +86,19 @@ def test_text_without_a_past_time_has_no_time_range(text: str) -> None:
     assert find_time_signal(text, NOW) is None
 
 
-def test_a_period_that_runs_ends_now() -> None:
+def test_current_period_ends_now() -> None:
     signal = find_time_signal("这个月", NOW)
     assert signal is not None
     assert signal.time_range.until == NOW
 
 
-def test_a_date_stands_before_vague_words() -> None:
+def test_exact_date_takes_precedence_over_vague_expressions() -> None:
     signal = find_time_signal("最近，尤其是3月3号", NOW)
     assert signal is not None
     assert signal.expression == "3月3号"
 
 
-def test_yesterday_is_the_askers() -> None:
+def test_yesterday_depends_on_the_time_zone_of_the_question() -> None:
     late = datetime(2026, 3, 14, 18, tzinfo=UTC)
     in_london, in_shanghai = find_time_signal("昨天", late), find_time_signal("昨天", late.astimezone(ZONE))
     assert in_london is not None
@@ -115,7 +115,7 @@ def test_a_text_without_a_time_has_no_time_signal(text: str) -> None:
     st.text(alphabet="今去前年上下这个周月日号天最近一二三十0123456789-/ lastweekinMarch", max_size=40),
     st.datetimes(timezones=st.just(UTC)),
 )
-def test_no_window_begins_after_it_ends_or_ends_after_now(text: str, now: datetime) -> None:
+def test_time_ranges_are_ordered_and_end_by_now(text: str, now: datetime) -> None:
     signal = find_time_signal(text, now)
     if signal is not None and signal.time_range.since is not None:
         assert signal.time_range.until is not None
@@ -124,7 +124,7 @@ def test_no_window_begins_after_it_ends_or_ends_after_now(text: str, now: dateti
 
 @pytest.mark.parametrize("hours", [-12, 0, 14])
 @pytest.mark.parametrize("days_in", [0, 1, 3, 30, 200])
-def test_a_window_begins_where_the_calendar_does_at_the_earliest(hours: int, days_in: int) -> None:
+def test_time_range_is_clamped_to_the_calendar_start(hours: int, days_in: int) -> None:
     now = datetime(1, 1, 1, 15, tzinfo=timezone(timedelta(hours=hours))) + timedelta(days=days_in)
     for days in (7, 30, 180, 99 * 365):
         window = build_last_days_range(days, now)
@@ -135,7 +135,7 @@ def test_a_window_begins_where_the_calendar_does_at_the_earliest(hours: int, day
 @pytest.mark.parametrize(
     ("text", "since"), [("今年", (1, 1)), ("this year", (1, 1)), ("十二月", (12, 1)), ("in December", (12, 1))]
 )
-def test_the_last_year_of_the_calendar_is_a_year(text: str, since: tuple[int, int]) -> None:
+def test_last_calendar_year_is_supported(text: str, since: tuple[int, int]) -> None:
     now = datetime(9999, 12, 31, 10, tzinfo=ZONE)
     signal = find_time_signal(text, now)
     assert signal is not None

@@ -71,14 +71,14 @@ def steering(sentence: str) -> PlannerConfiguration:
 
 @given(sentence=SCENARIOS, language=st.sampled_from(Language))
 @settings(max_examples=30, deadline=None)
-def test_any_sentence_makes_a_skill_that_passes(sentence: str, language: Language) -> None:
+def test_arbitrary_sentence_yields_a_valid_skill(sentence: str, language: Language) -> None:
     assert SKILL_NAME_PATTERN.fullmatch(derive_skill_name(to_single_line(sentence)))
     with tempfile.TemporaryDirectory() as library:
         assert made(sentence, Path(library), language).findings == ()
 
 
 @pytest.mark.parametrize("sentence", HOSTILE)
-def test_a_hostile_sentence_adds_no_steering(sentence: str) -> None:
+def test_hostile_sentence_adds_no_planner_configuration(sentence: str) -> None:
     steered = steering(sentence)
     assert steered.defaults.lookback == timedelta(days=30)
     assert steered.defaults.role is Role.USER
@@ -88,7 +88,7 @@ def test_a_hostile_sentence_adds_no_steering(sentence: str) -> None:
 
 
 @pytest.mark.parametrize("language", Language)
-def test_the_form_steers(language: Language) -> None:
+def test_template_is_a_valid_planner_configuration(language: Language) -> None:
     steered = read_planner_configuration({"SKILL.md": TEMPLATES[language]})
     assert [template.first_tool for template in steered.templates] == [
         SEMANTIC_SEARCH,
@@ -104,11 +104,11 @@ def test_the_form_steers(language: Language) -> None:
     ("A companion app that remembers how I feel", "recall-companion-remembers-feel"),
     ("Wine cellar notes for collectors", "recall-wine-cellar-notes-collectors"),
 ])  # fmt: skip
-def test_a_name_is_derived_from_the_words_of_the_sentence(sentence: str, name: str) -> None:
+def test_name_is_derived_from_the_words_of_the_sentence(sentence: str, name: str) -> None:
     assert derive_skill_name(to_single_line(sentence)) == name
 
 
-def test_sentences_without_a_known_word_have_names_of_their_own() -> None:
+def test_sentences_without_known_words_get_distinct_names() -> None:
     names = {derive_skill_name(to_single_line(sentence)) for sentence in ("帮我管理盆栽", "帮我管理鱼缸")}
     assert len(names) == 2
 
@@ -122,7 +122,7 @@ def test_an_existing_skill_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "../tea", "/tea", "Tea", "te a", "-tea", "a" * 65, "茶"])
-def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
+def test_name_cannot_contain_a_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(SkillNotCreatedError, match="name"):
         create_skill({"SKILL.md": ""}, name, tmp_path / "library")
     assert list(tmp_path.iterdir()) == []
@@ -145,7 +145,7 @@ def test_an_invalid_skill_is_not_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_creator_passes_its_own_check_and_is_no_trap_for_a_recall() -> None:
+def test_creator_skill_passes_the_check_and_does_not_affect_recalls() -> None:
     assert check_skill(CREATOR).findings == ()
     skill = SkillLibrary([CREATOR.parent], CREATOR.name).load()
     assert skill.steering == PlannerConfiguration()

@@ -144,12 +144,12 @@ BODIES = {
 
 
 @pytest.mark.parametrize(("rule", "body"), [(rule, body) for rule, (good, _) in BODIES.items() for body in good])
-def test_a_text_that_keeps_a_rule_has_no_finding(tmp_path: Path, rule: str, body: str) -> None:
+def test_valid_text_has_no_finding(tmp_path: Path, rule: str, body: str) -> None:
     assert rule not in rules(check_written_skill(tmp_path, body))
 
 
 @pytest.mark.parametrize(("rule", "body"), [(rule, body) for rule, (_, bad) in BODIES.items() for body in bad])
-def test_a_text_that_breaks_a_rule_has_a_finding(tmp_path: Path, rule: str, body: str) -> None:
+def test_invalid_text_has_a_finding(tmp_path: Path, rule: str, body: str) -> None:
     report = check_written_skill(tmp_path, body)
     assert rule in rules(report)
     assert Severity.ERROR in {item.severity for item in Rule if item.id == rule} or not report.error_count
@@ -183,7 +183,7 @@ def test_a_skill_must_be_a_folder_with_its_name(tmp_path: Path) -> None:
     assert "name" in rules(check_skill(written(tmp_path, "Tea_1", SKILL_md=head("name: Tea_1\ndescription: d"))))
 
 
-def test_links_that_lead_out_are_refused_and_not_followed(tmp_path: Path) -> None:
+def test_links_outside_the_skill_are_rejected_and_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret.md"
     secret.write_text("- user_id: canary\n")
     folder = written(tmp_path / "library")
@@ -194,7 +194,7 @@ def test_links_that_lead_out_are_refused_and_not_followed(tmp_path: Path) -> Non
     assert "canary" not in str(report)
 
 
-def test_references_are_held_to_the_rules_too(tmp_path: Path) -> None:
+def test_rules_apply_to_references(tmp_path: Path) -> None:
     report = check_written_skill(
         tmp_path,
         references__lexicon_md="- 茶",
@@ -211,7 +211,7 @@ def test_references_are_held_to_the_rules_too(tmp_path: Path) -> None:
     assert "folder" in rules(check_written_skill(tmp_path, **{f"references__{number}_md": "x" for number in range(17)}))
 
 
-def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
+def test_findings_have_file_line_numbers(tmp_path: Path) -> None:
     body = "\n".join(("one", "two `grep(x)`", json_block(CALL, '{"tool": "web", "args": {}}')))
     report = check_written_skill(tmp_path, body, START + "\nlicense: MIT")
     assert [(finding.line, finding.rule.id) for finding in report.findings] == [
@@ -222,12 +222,12 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", sorted((ROOT / "skills").iterdir()), ids=lambda folder: folder.name)
-def test_the_shipped_skills_keep_every_rule(folder: Path) -> None:
+def test_shipped_skills_have_no_findings(folder: Path) -> None:
     assert check_skill(folder).findings == ()
     assert SkillLibrary([ROOT / "skills"], folder.name).load().notes == ()
 
 
-def test_a_path_means_one_skill_or_all_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_selects_one_skill_or_all_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tea, coffee = written(tmp_path), written(tmp_path, "coffee")
     (tmp_path / "notes").mkdir()
     assert find_skill_folders(tmp_path) == [coffee, tea]
@@ -238,5 +238,5 @@ def test_a_path_means_one_skill_or_all_in_a_folder(tmp_path: Path, monkeypatch: 
     assert check_skill(Path()).name == "tea"
 
 
-def test_the_page_has_the_table_of_rules() -> None:
+def test_skills_page_has_the_rule_table() -> None:
     assert render_rule_table() in (ROOT / "docs" / "skills.md").read_text(encoding="utf-8")

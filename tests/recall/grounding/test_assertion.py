@@ -33,12 +33,12 @@ LONG_LIST = "\n".join(f"line {number}" for number in range(6))
         ("I bought yacht varnish for the boat, is it any good?", True),
     ],
 )
-def test_an_earlier_asking_of_the_question_states_nothing(content: str, *, states: bool) -> None:
+def test_earlier_message_with_the_same_question_is_not_an_answer(content: str, *, states: bool) -> None:
     question = new_question("Which varnish did I buy for the boat, back then?")
     assert can_answer_question(retrieved_message("m1", content), question, has_sender_names=False) is states
 
 
-def test_a_user_asserts_and_an_assistant_is_heard_only_where_it_is_asked_about() -> None:
+def test_assistant_message_answers_only_questions_about_the_assistant() -> None:
     advice = retrieved_message("m1", "You should varnish it twice.", role=Role.ASSISTANT)
     user_message = retrieved_message("m2", "I varnished it twice.")
     plain = new_question("How often was the boat varnished?")
@@ -48,7 +48,7 @@ def test_a_user_asserts_and_an_assistant_is_heard_only_where_it_is_asked_about()
     assert can_answer_question(advice, new_question("你之前建议了什么漆？"), has_sender_names=False)
 
 
-def test_the_role_that_the_caller_names_is_heard_alone() -> None:
+def test_only_messages_of_the_requested_role_can_answer() -> None:
     advice = retrieved_message("m1", "You should varnish it twice.", role=Role.ASSISTANT)
     user_message = retrieved_message("m2", "I varnished it twice.")
     question = new_question("How often was the boat varnished?", Role.ASSISTANT)
@@ -58,12 +58,12 @@ def test_the_role_that_the_caller_names_is_heard_alone() -> None:
     assert can_answer_question(user_message, anybody, has_sender_names=False)
 
 
-def test_among_people_with_names_roles_say_nothing() -> None:
+def test_roles_are_ignored_if_senders_have_names() -> None:
     other = retrieved_message("m1", "I varnished it twice.", role=Role.ASSISTANT, name="Ravi")
     assert can_answer_question(other, new_question("How often did Ravi varnish the boat?"), has_sender_names=True)
 
 
-def test_people_have_names_where_most_messages_do() -> None:
+def test_senders_have_names_if_most_messages_do() -> None:
     some = [
         retrieved_message("m1", "a", name="Ravi"),
         retrieved_message("m2", "b", name="Ines"),
@@ -103,18 +103,18 @@ def test_attribution_depends_on_role_name_and_quoting(content: str, role: Role, 
         CODE,
     ],
 )
-def test_a_block_is_told_by_its_form(content: str) -> None:
+def test_quoted_block_is_recognized_by_its_format(content: str) -> None:
     assert is_quoted_text(content)
 
 
 @pytest.mark.parametrize(
     "content", ["记住：我吃素", "Note: I moved.", "Two things.\nI moved. I also sold the boat.", "", "5 > 3"]
 )
-def test_a_plain_message_is_no_block(content: str) -> None:
+def test_plain_message_is_not_a_quoted_block(content: str) -> None:
     assert not is_quoted_text(content)
 
 
 @given(st.text(max_size=2_000))
-def test_any_text_can_be_told(content: str) -> None:
+def test_arbitrary_text_can_be_attributed(content: str) -> None:
     can_answer_question(retrieved_message("m1", content), new_question("How often?"), has_sender_names=False)
     determine_attribution(retrieved_message("m1", content))

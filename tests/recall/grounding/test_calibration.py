@@ -33,5 +33,5 @@ def test_calibration_is_monotone_and_returns_a_probability(
     ],
     ids=["speaker", "speaker-lexical", "semantic", "lexical"],
 )
-def test_the_operating_point_of_each_estimate_becomes_one_half(sufficiency: Sufficiency) -> None:
+def test_threshold_of_each_estimate_maps_to_one_half(sufficiency: Sufficiency) -> None:
     assert calibrate_sufficiency(sufficiency) == pytest.approx(0.5, abs=0.002)

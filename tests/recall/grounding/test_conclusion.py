@@ -45,7 +45,7 @@ def cited(synthesis: VerifiedView) -> list[str]:
     return [citation.message_id for statement in synthesis.view.list_statements() for citation in statement.citations]
 
 
-def test_quotes_stand_in_the_order_of_relevance() -> None:
+def test_quotes_are_ordered_by_relevance() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED))
     for drafts, order in (
         (quoting(WORKSHOP, OTHER, MOVED), ["old", "other", "new"]),
@@ -54,7 +54,7 @@ def test_quotes_stand_in_the_order_of_relevance() -> None:
         assert cited(verify_draft_view(new_question("Where is my workshop?"), drafts, evidence_findings)) == order
 
 
-def test_the_newest_stands_first_within_one_matter() -> None:
+def test_newest_quote_is_first_within_a_topic() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED), [SAME_THING])
     drafts = quoting(WORKSHOP, OTHER, MOVED)
     assert cited(verify_draft_view(new_question("Where is my workshop?"), drafts, evidence_findings)) == [
@@ -64,7 +64,7 @@ def test_the_newest_stands_first_within_one_matter() -> None:
     ]
 
 
-def test_the_newest_stands_first_where_the_question_asks_how_things_stand_now() -> None:
+def test_newest_quote_is_first_for_questions_about_the_present() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED))
     drafts = quoting(WORKSHOP, OTHER, MOVED)
     assert cited(verify_draft_view(new_question("Where is my workshop now?"), drafts, evidence_findings)) == [
@@ -74,7 +74,7 @@ def test_the_newest_stands_first_where_the_question_asks_how_things_stand_now() 
     ]
 
 
-def test_statements_of_a_model_stand_newest_first() -> None:
+def test_model_statements_are_ordered_newest_first() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED))
     drafts = replace(quoting(WORKSHOP, OTHER, MOVED), verdict=Verdict.SUPPORTED)
     assert cited(verify_draft_view(new_question("Where is my workshop?"), drafts, evidence_findings)) == [
@@ -84,7 +84,7 @@ def test_statements_of_a_model_stand_newest_first() -> None:
     ]
 
 
-def test_a_correction_answers_what_the_corrected_message_answered() -> None:
+def test_correction_inherits_the_relevance_of_the_corrected_message() -> None:
     lyon = replace(retrieved_message("lyon", "I live in Lyon.", 9), retracted_by="basel")
     basel = replace(retrieved_message("basel", "Correction: I moved to Basel.", 2), retracts=("lyon",))
     evidence_findings = findings(ranking(basel, lyon), sufficiency=0.0)
@@ -137,7 +137,7 @@ def test_retracted_message_does_not_contradict_others() -> None:
     assert verdicts == [Verdict.CONFLICTING, Verdict.SUPPORTED]
 
 
-def test_a_message_outside_the_view_supersedes_nothing() -> None:
+def test_message_outside_the_view_does_not_supersede() -> None:
     evidence_findings = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
     (statement,) = verify_draft_view(
         new_question("Where is my workshop?"), quoting(WORKSHOP), evidence_findings
@@ -145,7 +145,7 @@ def test_a_message_outside_the_view_supersedes_nothing() -> None:
     assert statement.superseded_by == ""
 
 
-def test_a_statement_of_both_the_old_and_the_new_is_not_superseded() -> None:
+def test_statement_citing_old_and_new_messages_is_not_superseded() -> None:
     both = DraftStatement(
         Section.PROFILE,
         "The workshop moved",
@@ -159,14 +159,14 @@ def test_a_statement_of_both_the_old_and_the_new_is_not_superseded() -> None:
     assert statement.superseded_by == ""
 
 
-def test_the_view_is_empty_where_the_evidence_is_insufficient() -> None:
+def test_view_is_empty_if_the_evidence_is_insufficient() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER), sufficiency=0.0)
     synthesis = verify_draft_view(new_question("What is my blood group?"), quoting(WORKSHOP, OTHER), evidence_findings)
     assert synthesis.verdict is Verdict.INSUFFICIENT
     assert cited(synthesis) == []
 
 
-def test_without_drafts_nothing_is_cited_and_it_says_so() -> None:
+def test_view_without_drafts_has_no_citations_and_a_note() -> None:
     synthesis = verify_draft_view(new_question("Anything?"), DraftView(), findings(()))
     assert synthesis.verdict is Verdict.INSUFFICIENT
     assert [note.text for note in synthesis.notes] == ["no statement has a valid citation"]
@@ -186,7 +186,7 @@ def test_statements_state_the_attribution_of_their_quotes() -> None:
     }
 
 
-def test_both_sides_of_a_contradiction_stand_in_the_view_as_a_guess() -> None:
+def test_both_sides_of_a_possible_contradiction_are_in_the_view() -> None:
     never = retrieved_message("never", "I have never kept bees.", 30)
     bees = retrieved_message("bees", "The bees in my garden swarmed.", 5)
     evidence_findings = findings(ranking(bees, OTHER, never), [MessageRelation("never", "bees", 3.0, 0.9)])
@@ -220,13 +220,13 @@ def test_any_conclusion_is_cited_and_ordered_with_superseding_statements_first(
         assert statement.superseded_by in {"", *before}
 
 
-def test_a_message_without_a_word_to_search_for_is_quoted_whole() -> None:
+def test_message_without_content_words_is_quoted_completely() -> None:
     thumb, stop = retrieved_message("thumb", "👍", 2), retrieved_message("stop", "To be or not to be.", 1)
     view = verify_draft_view(new_question("And?"), quoting(thumb, stop), findings(ranking(thumb, stop))).view
     assert [statement.text for statement in view.list_statements()] == ["👍", "To be or not to be."]
 
 
-def test_a_contradiction_beside_the_point_is_not_told() -> None:
+def test_contradiction_unrelated_to_the_question_is_not_reported() -> None:
     never = retrieved_message("never", "I have never kept bees.", 30)
     bees = retrieved_message("bees", "The bees in my garden swarmed.", 5)
     evidence_findings = findings(

@@ -41,7 +41,7 @@ def between(question: str, earlier: str, later: str) -> list[tuple[str, str]]:
         ("我有几把小提琴？我家有几个琴房？", "家里有两个琴房", "我那三个琴房都空着"),
     ],
 )
-def test_a_flat_denial_or_another_count_contradicts(question: str, earlier: str, later: str) -> None:
+def test_denial_or_different_count_is_a_contradiction(question: str, earlier: str, later: str) -> None:
     assert between(question, earlier, later) == [("old", "new")]
 
 
@@ -68,17 +68,17 @@ def test_compatible_statements_are_not_contradictions(question: str, earlier: st
     assert between(question, earlier, later) == []
 
 
-def test_messages_that_are_not_related_do_not_contradict_each_other() -> None:
+def test_unrelated_messages_do_not_contradict_each_other() -> None:
     evidence = ranking(*two("I have never been in a glider.", "In the glider I sang."))
     assert contradictions_in("Have I been in a glider?", evidence) == []
 
 
-def test_messages_that_are_not_near_to_the_question_are_left_alone() -> None:
+def test_messages_dissimilar_to_the_question_are_not_compared() -> None:
     evidence = ranking(*two("I have never been in a glider.", "In the glider I sang."), deviations=0.9)
     assert contradictions_in("Have I been in a glider?", evidence, ("old", "new")) == []
 
 
-def test_only_the_best_are_held_against_each_other() -> None:
+def test_only_the_best_ranked_messages_are_compared() -> None:
     old, new = two("I have never been in a glider.", "In the glider I sang.")
     between_them = [retrieved_message(f"m{number}", "The glider is red.") for number in range(MAX_COMPARED - 1)]
     assert contradictions_in("Have I been in a glider?", ranking(old, *between_them, new), ("old", "new")) == []
@@ -88,6 +88,8 @@ def test_only_the_best_are_held_against_each_other() -> None:
 
 
 @given(st.text(max_size=200), st.text(max_size=200), st.text(max_size=100))
-def test_any_texts_can_be_compared_and_only_what_differs_contradicts(first: str, other: str, question: str) -> None:
+def test_arbitrary_texts_can_be_compared_and_equal_ones_never_conflict(
+    first: str, other: str, question: str
+) -> None:
     assert between(question, first, first) == []
     assert between(question, first, other) in ([], [("old", "new")])

@@ -53,7 +53,7 @@ def shown(text: str, *quotes: str, computed: tuple[str, ...] = (), question: str
         ("Has one brother", "a brother"),
     ],
 )
-def test_figures_in_the_quotes_pass_in_any_notation(text: str, quote: str) -> None:
+def test_numbers_in_the_quotes_are_accepted_in_any_notation(text: str, quote: str) -> None:
     assert shown(text, quote) == text
 
 
@@ -77,7 +77,7 @@ def test_text_without_support_in_the_quotes_is_replaced_by_the_quotes(text: str,
     assert shown(text, quote) == quote
 
 
-def test_a_name_at_the_beginning_is_checked_where_others_are_called_so() -> None:
+def test_first_word_is_checked_if_it_is_a_name_elsewhere() -> None:
     retrieval = RetrievedMessages()
     contents = ("Ana lives in Lyon", "and then Ben came")
     retrieval.add_messages(RetrievedMessage(f"m{at}", SENT, Role.USER, content) for at, content in enumerate(contents))
@@ -87,11 +87,11 @@ def test_a_name_at_the_beginning_is_checked_where_others_are_called_so() -> None
     assert [(note.kind, note.count) for note in notes] == [(NoteKind.QUOTED_INSTEAD, 1)]
 
 
-def test_names_of_the_question_need_no_quote() -> None:
+def test_names_in_the_question_need_no_quote() -> None:
     assert shown("Marta moved to Basel", "she moved to Basel", question="Where is Marta?") == "Marta moved to Basel"
 
 
-def test_a_number_may_count_the_quotes() -> None:
+def test_number_may_be_the_count_of_quotes() -> None:
     quotes = ("sold the maple one", "sold the dark one", "sold the lion")
     assert shown("Three violins sold", *quotes) == "Three violins sold"
     assert shown("Four violins sold", *quotes) == " … ".join(quotes)
@@ -112,7 +112,7 @@ def test_a_number_may_count_the_quotes() -> None:
         ("Five fruits", "apples and pears", "1 + 1 + 1 + 1 + 1 = 5", False),
     ],
 )
-def test_equations_are_recomputed_from_figures_in_the_quotes(
+def test_equations_are_recomputed_from_numbers_in_the_quotes(
     text: str, quote: str, equation: str, *, passes: bool
 ) -> None:
     assert (shown(text, quote, computed=(equation,)) == text) is passes
@@ -143,7 +143,7 @@ def test_sums_are_recomputed(first: int, other: int) -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_can_stand_for_an_equation(text: str) -> None:
+def test_arbitrary_text_is_accepted_as_an_equation(text: str) -> None:
     verify_equation(text)
     verify_equation(f"{text}=1")
 
@@ -154,12 +154,12 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, min_size=1, max_size=8), st.integers(0, 10**9))
-def test_a_statement_whose_figures_all_stand_in_its_quote_passes(words: list[str], number: int) -> None:
+def test_statement_with_all_numbers_in_its_quote_is_accepted(words: list[str], number: int) -> None:
     text = " ; ".join([*words, str(number)])
     assert shown(text, f"so {text} it is") == text
 
 
-def test_a_draft_that_quotes_is_not_checked_and_one_that_is_composed_is() -> None:
+def test_only_composed_drafts_are_checked() -> None:
     message = RetrievedMessage("m0", SENT, Role.USER, "the deposit is £200")
     statement = DraftStatement(Section.PROFILE, "It is £2000", (DraftCitation("m0", "deposit is £200"),))
     for composed, text in ((False, "It is £2000"), (True, "deposit is £200")):

@@ -11,7 +11,7 @@ from nomemory.recall.model.evidence import MessageRelation
 IDS = st.sampled_from("abcdef")
 
 
-def test_the_latest_message_on_the_same_thing_takes_the_place() -> None:
+def test_latest_message_on_the_same_topic_supersedes() -> None:
     relations = [
         MessageRelation("a", "b", MIN_SIMILARITY, MIN_SHARED_TERMS),
         MessageRelation("a", "c", MIN_SIMILARITY, MIN_SHARED_TERMS),
@@ -47,7 +47,7 @@ def test_messages_outside_the_view_neither_supersede_nor_are_superseded() -> Non
     ),
     st.sets(IDS),
 )
-def test_only_later_messages_of_the_view_are_named(relations: list[MessageRelation], cited: set[str]) -> None:
+def test_superseding_messages_are_later_and_in_the_view(relations: list[MessageRelation], cited: set[str]) -> None:
     superseding = find_superseding_messages(relations, cited)
     assert {*superseding, *superseding.values()} <= cited
     assert all(earlier < later for earlier, later in superseding.items())

@@ -25,7 +25,7 @@ RULE = SufficiencyThresholds(supported=0.5, possible=0.3)
         (0.0, Verdict.INSUFFICIENT),
     ],
 )
-def test_the_thresholds_separate_supported_possible_and_insufficient(estimate: float, verdict: Verdict) -> None:
+def test_thresholds_separate_supported_possible_and_insufficient(estimate: float, verdict: Verdict) -> None:
     ruling = decide_verdict(estimate, RULE, has_valid_statement=True, has_contradiction=False)
     assert (ruling.verdict, ruling.sufficiency_threshold) == (verdict, 0.5)
 
@@ -34,16 +34,16 @@ def test_a_view_without_citations_is_insufficient() -> None:
     assert decide_verdict(1.0, RULE, has_valid_statement=False, has_contradiction=False).verdict is Verdict.INSUFFICIENT
 
 
-def test_a_contradiction_is_reported_however_likely_the_answer() -> None:
+def test_contradiction_is_reported_at_any_sufficiency() -> None:
     assert decide_verdict(0.0, RULE, has_valid_statement=True, has_contradiction=True).verdict is Verdict.CONFLICTING
 
 
-def test_quotes_that_no_search_estimated_may_answer() -> None:
+def test_quotes_without_an_estimate_have_the_verdict_possible() -> None:
     ruling = decide_verdict(None, RULE, has_valid_statement=True, has_contradiction=False)
     assert (ruling.verdict, ruling.sufficiency_threshold) == (Verdict.POSSIBLE, None)
 
 
-def test_a_correction_of_what_comes_nearest_may_answer_however_low_the_estimate() -> None:
+def test_correction_of_the_nearest_message_is_possible_at_any_sufficiency() -> None:
     ruling = decide_verdict(0.0, RULE, has_valid_statement=True, has_contradiction=False, is_corrected=True)
     assert (ruling.verdict, ruling.reason.kind) == (Verdict.POSSIBLE, NoteKind.CORRECTED)
     assert (
@@ -53,7 +53,7 @@ def test_a_correction_of_what_comes_nearest_may_answer_however_low_the_estimate(
 
 
 @given(st.floats(0, 1), st.booleans(), st.booleans())
-def test_the_reason_is_plain_and_holds_no_content(estimate: float, cited: bool, corrected: bool) -> None:  # noqa: FBT001 - drawn
+def test_reason_is_readable_and_contains_no_content(estimate: float, cited: bool, corrected: bool) -> None:  # noqa: FBT001 - drawn
     reason = decide_verdict(
         estimate, RULE, has_valid_statement=cited, has_contradiction=False, is_corrected=corrected
     ).reason

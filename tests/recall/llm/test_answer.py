@@ -35,7 +35,7 @@ json_values = st.recursive(
         "{" * 40 + TEXT,
     ],
 )
-def test_the_object_is_found_in_what_stands_around_it(text: str) -> None:
+def test_object_is_extracted_from_surrounding_text(text: str) -> None:
     assert extract_object(text, REQUIRED) == ANSWER
 
 
@@ -64,7 +64,7 @@ def test_text_without_a_matching_object_is_rejected(text: str) -> None:
 
 
 @given(st.text(alphabet='{}[]":,stop \\u\n`1e', max_size=200))
-def test_any_text_gives_an_object_or_one_fixed_error(text: str) -> None:
+def test_arbitrary_text_yields_an_object_or_a_fixed_error(text: str) -> None:
     """It is found, or refused in words that are the same for every text."""
     try:
         assert extract_object(text, REQUIRED).keys() & REQUIRED
@@ -74,6 +74,6 @@ def test_any_text_gives_an_object_or_one_fixed_error(text: str) -> None:
 
 
 @given(json_values)
-def test_any_json_value_is_read_unchanged(value: object) -> None:
+def test_arbitrary_json_value_is_parsed_unchanged(value: object) -> None:
     written = json.dumps({"stop": value})
     assert extract_object(f"```\n{written}\n```", REQUIRED) == json.loads(written)

@@ -23,7 +23,7 @@ def knows(*formats: str, code: int = 400) -> Answer:
     return answer
 
 
-async def test_the_request_demands_an_object_of_the_schema(script: ChatScript, endpoint: ChatEndpoint) -> None:
+async def test_request_requires_an_object_of_the_schema(script: ChatScript, endpoint: ChatEndpoint) -> None:
     script.answers = [says('{"stop": true}')]
     assert (await endpoint.ask(PROMPT)).text == '{"stop": true}'
     (body,) = script.bodies
@@ -39,7 +39,7 @@ async def test_the_request_demands_an_object_of_the_schema(script: ChatScript, e
 
 
 @pytest.mark.parametrize("code", [400, 404, 422])
-async def test_an_endpoint_without_schemas_is_asked_for_any_object_from_then_on(
+async def test_endpoint_without_schema_support_is_asked_for_a_json_object(
     script: ChatScript, endpoint: ChatEndpoint, code: int
 ) -> None:
     script.answers = [knows("json_object", "plain", code=code)]
@@ -48,7 +48,7 @@ async def test_an_endpoint_without_schemas_is_asked_for_any_object_from_then_on(
     assert script.formats == ["json_schema", "json_object", "json_object"]
 
 
-async def test_an_endpoint_without_formats_is_asked_plainly_from_then_on(
+async def test_endpoint_without_format_support_gets_no_response_format(
     script: ChatScript, endpoint: ChatEndpoint
 ) -> None:
     script.answers = [knows("plain")]
@@ -57,7 +57,7 @@ async def test_an_endpoint_without_formats_is_asked_plainly_from_then_on(
     assert script.formats == ["json_schema", "json_object", "plain", "plain"]
 
 
-async def test_a_request_that_is_refused_however_it_is_asked_teaches_nothing(
+async def test_request_rejected_in_every_format_does_not_change_the_format(
     script: ChatScript, endpoint: ChatEndpoint
 ) -> None:
     script.answers = [knows()]
@@ -68,7 +68,7 @@ async def test_a_request_that_is_refused_however_it_is_asked_teaches_nothing(
     assert script.formats == ["json_schema", "json_object", "plain", "json_schema"]
 
 
-async def test_a_model_that_has_its_own_names_and_temperature_keeps_the_schema(
+async def test_model_specific_parameters_are_adapted_and_the_schema_kept(
     script: ChatScript, endpoint: ChatEndpoint
 ) -> None:
     script.answers = [status(400, "max_tokens"), status(400, "temperature"), says("{}")]
@@ -98,27 +98,27 @@ async def test_endpoint_call_ends_at_the_deadline(script: ChatScript, endpoint: 
 
 
 @pytest.mark.parametrize("code", [401, 403])
-async def test_a_refused_key_is_not_retried(script: ChatScript, endpoint: ChatEndpoint, code: int) -> None:
+async def test_rejected_key_is_not_retried(script: ChatScript, endpoint: ChatEndpoint, code: int) -> None:
     script.answers = [status(code)]
     with pytest.raises(ChatFailedError, match=str(code)):
         await endpoint.ask(PROMPT)
     assert len(script.bodies) == 1
 
 
-async def test_a_silent_endpoint_is_left_when_the_time_is_up(script: ChatScript, endpoint: ChatEndpoint) -> None:
+async def test_unresponsive_endpoint_times_out(script: ChatScript, endpoint: ChatEndpoint) -> None:
     script.answers = [script.silence]
     with pytest.raises(ChatFailedError, match="in time"):
         await endpoint.ask(PROMPT, within_s=0.2)
     assert len(script.bodies) == 1
 
 
-async def test_without_time_nothing_is_asked(script: ChatScript, endpoint: ChatEndpoint) -> None:
+async def test_no_request_is_sent_after_the_deadline(script: ChatScript, endpoint: ChatEndpoint) -> None:
     with pytest.raises(ChatFailedError, match="no time for a call"):
         await endpoint.ask(PROMPT, within_s=0)
     assert script.bodies == []
 
 
-async def test_an_unreachable_endpoint_is_a_failure() -> None:
+async def test_unreachable_endpoint_is_a_failure() -> None:
     endpoint = ChatEndpoint(create_client("http://127.0.0.1:9/v1", None, 5), "model", timeout_s=5)
     with pytest.raises(ChatFailedError, match="cannot be reached"):
         await endpoint.ask(PROMPT)
@@ -184,9 +184,7 @@ async def test_a_malformed_reply_is_a_failure(script: ChatScript, endpoint: Chat
 
 
 @pytest.mark.parametrize("choice", ["null", "{}", '{"message": null}', '{"message": {"content": null}}'])
-async def test_an_empty_answer_of_a_model_is_an_empty_text(
-    script: ChatScript, endpoint: ChatEndpoint, choice: str
-) -> None:
+async def test_empty_model_reply_is_an_empty_text(script: ChatScript, endpoint: ChatEndpoint, choice: str) -> None:
     script.answers = [raw(f'{{"choices": [{choice}]}}')]
     assert (await endpoint.ask(PROMPT)).text == ""
 

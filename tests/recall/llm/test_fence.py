@@ -22,6 +22,6 @@ def test_messages_cannot_close_the_fence(texts: list[str]) -> None:
     assert [json.loads(line)["text"] for line in lines if line] == texts
 
 
-def test_the_same_messages_have_the_same_fence_and_others_another() -> None:
+def test_fence_is_determined_by_the_messages() -> None:
     assert fence_items([{"text": "one"}]) == fence_items([{"text": "one"}])
     assert len({fence_items([{"text": str(number)}]).splitlines()[0] for number in range(50)}) == 50

@@ -60,7 +60,7 @@ async def model(url: str) -> AsyncIterator[ChatEndpoint]:
         yield ChatEndpoint(client, "small", timeout_s=PATIENCE_S, max_tokens=160)
 
 
-async def test_its_answer_is_one_of_the_schema_or_is_refused(model: ChatEndpoint) -> None:
+async def test_model_answer_matches_the_schema_or_is_rejected(model: ChatEndpoint) -> None:
     # The real instructions would take such a model ten times as long to read, and it does not follow them.
     messages = fence_items(
         [{"id": "m1", "text": "I never eat anything spicy."}, {"id": "m2", "text": "My sister does."}]

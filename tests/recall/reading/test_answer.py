@@ -72,7 +72,7 @@ def test_values_allowed_by_the_schema_are_accepted(value: dict[str, Any]) -> Non
     assert answer.draft.verdict is Verdict(value["verdict"])
 
 
-def test_no_part_of_the_schema_names_a_user_and_every_search_says_whose_messages_and_until_when() -> None:
+def test_schema_has_no_user_field_and_requires_role_and_end_time() -> None:
     schema: Any = build_answer_schema()
     assert "user_id" not in json.dumps(schema)
     variants = schema["properties"]["look_up"]["items"]["anyOf"]
@@ -86,7 +86,7 @@ def test_no_part_of_the_schema_names_a_user_and_every_search_says_whose_messages
         assert chosen["properties"]["time_range"]["required"] == ["until"]
 
 
-def test_a_view_has_statements_with_the_messages_that_its_labels_stand_for() -> None:
+def test_view_statements_have_the_messages_of_their_labels() -> None:
     eats, allergic = {"message_id": "m1", "quote": "我不吃辣"}, {"message_id": "m2", "quote": "花生过敏"}
     answer = read(
         {
@@ -106,7 +106,7 @@ def test_a_view_has_statements_with_the_messages_that_its_labels_stand_for() -> 
     assert answer.draft.conflicts == (DraftConflict(first, other),)
 
 
-def test_several_calls_may_be_asked_for_at_once() -> None:
+def test_several_calls_can_be_requested_at_once() -> None:
     around = {"tool": "neighbors", "args": {"message_id": "m1", "before": 8, "after": 0}}
     answer = read({"thought": "who is she?" + "!" * 900, "stop": False, "look_up": [SEARCH, around] * 4})
     assert [(call.tool, call.arguments) for call in answer.calls] == [
@@ -117,7 +117,7 @@ def test_several_calls_may_be_asked_for_at_once() -> None:
     assert len(answer.calls[0].thought) == 300
 
 
-def test_one_call_may_stand_by_itself() -> None:
+def test_single_call_object_is_accepted() -> None:
     (call,) = read({"stop": False, **SEARCH}).calls
     assert (call.tool, call.arguments) == ("lexical_search", SEARCH["args"])
 
@@ -130,7 +130,7 @@ def test_one_call_may_stand_by_itself() -> None:
         (entry("不吃辣", {"message_id": "m1", "quote": None}), (DraftCitation("id-m1"),)),
     ],
 )
-def test_a_simple_model_may_give_plain_strings_and_labels(value: object, citations: tuple[DraftCitation, ...]) -> None:
+def test_plain_strings_and_labels_are_accepted(value: object, citations: tuple[DraftCitation, ...]) -> None:
     assert read({"profile": [value]}).draft.statements == (DraftStatement(Section.PROFILE, "不吃辣", citations),)
 
 
@@ -173,7 +173,7 @@ def test_invalid_conflict_is_omitted(odd: object) -> None:
 
 
 @pytest.mark.parametrize("odd", [None, 7, "", "true", "pending", ["supported"], {"verdict": "supported"}], ids=repr)
-def test_an_invalid_verdict_is_left_to_the_rules(odd: object) -> None:
+def test_invalid_verdict_is_replaced_by_the_rules(odd: object) -> None:
     assert read({"verdict": odd, "profile": ["不吃辣"]}).draft.verdict is None
 
 
@@ -220,7 +220,7 @@ BAD: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize(("value", "why"), BAD.values(), ids=BAD.keys())
-def test_a_request_that_cannot_be_followed_is_refused_in_words(value: object, why: str) -> None:
+def test_invalid_request_is_rejected_with_a_message(value: object, why: str) -> None:
     with pytest.raises(InvalidAnswerError, match=why) as caught:
         read(value)
     assert "辣" not in str(caught.value)

@@ -9,7 +9,7 @@ from nomemory.client.prompt_passages import count_tokens
 from nomemory.recall.reading.excerpts import ExcerptSelector, split_whole_sentences
 
 
-def test_the_sentences_about_the_question_are_shown_whole() -> None:
+def test_relevant_sentences_are_shown_completely() -> None:
     content = (
         "It rained again. " * 40 + "The spare key hangs behind the old boiler in the cellar. " + "More rain. " * 40
     )
@@ -17,7 +17,7 @@ def test_the_sentences_about_the_question_are_shown_whole() -> None:
     assert "The spare key hangs behind the old boiler in the cellar." in " ".join(shown)
 
 
-def test_the_mark_of_a_list_stays_with_its_item() -> None:
+def test_list_number_is_kept_with_its_item() -> None:
     assert list(split_whole_sentences("1. Socks are blue. 2. Hats are red.")) == [
         "1. Socks are blue.",
         " 2. Hats are red.",
@@ -28,7 +28,7 @@ TEXT = st.text(st.sampled_from("ab c。！.?\n12，,"), max_size=200)
 
 
 @given(TEXT)
-def test_sentences_joined_are_the_text(content: str) -> None:
+def test_joined_sentences_equal_the_text(content: str) -> None:
     assert "".join(split_whole_sentences(content)) == content
 
 

@@ -34,7 +34,7 @@ Each has citations.
 """
 
 
-def test_scenario_and_lexicon_stay_and_the_planners_sections_go() -> None:
+def test_guidance_keeps_scenario_and_lexicon_and_omits_planner_sections() -> None:
     shown = extract_guidance(
         Skill("sailing", "d", BODY, {"references/boats.md": "A *dinghy* is small.\nA yacht is not."})
     )
@@ -45,18 +45,18 @@ def test_scenario_and_lexicon_stay_and_the_planners_sections_go() -> None:
         assert gone not in shown
 
 
-def test_the_default_skill_asks_for_nothing_that_the_host_does_not_ask_for_itself() -> None:
+def test_default_skill_adds_no_guidance() -> None:
     skill = SkillLibrary([ROOT / "skills"], "nomemory-recall-default").load()
     assert extract_guidance(skill) == ""
     assert skill.name not in build_system_prompt(skill)
 
 
-def test_a_long_skill_is_cut_and_says_so() -> None:
+def test_long_skill_is_truncated_with_a_mark() -> None:
     shown = extract_guidance(Skill("long", "d", "## Scenario\nwords\n" + "more words\n" * 1_000))
     assert len(shown) < MAX_GUIDANCE_CHARS + 100
     assert shown.endswith("it was cut here.)")
 
 
-def test_calls_and_scripts_are_not_shown() -> None:
+def test_scripts_are_not_part_of_the_guidance() -> None:
     skill = Skill("s", "d", "## Scenario\nBoats\n", {"scripts/calls.md": "Boats\nand harbours"})
     assert "harbours" not in extract_guidance(skill)

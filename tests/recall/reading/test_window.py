@@ -33,7 +33,7 @@ def labels(lines: Sequence[Line]) -> list[object]:
     return [line["id"] for line in lines]
 
 
-def test_messages_stand_oldest_first_with_weekday_and_speaker_in_the_askers_zone() -> None:
+def test_messages_are_oldest_first_with_sender_and_local_weekday() -> None:
     best, second = (
         new_message(2, "The spare key is with Ana.", name="Tom"),
         new_message(1, "Where did I put it?", Role.ASSISTANT),
@@ -74,7 +74,7 @@ def test_pasted_text_is_a_marked_span_with_its_author() -> None:
     assert line["text"] == mail.content
 
 
-def test_a_short_reply_names_what_it_replies_to_which_is_shown_too() -> None:
+def test_short_reply_names_and_shows_the_message_it_answers() -> None:
     reply = new_message(2, "both, since March")
     question = new_message(1, "x" * 90 + ". Do you take iron or vitamin D?", Role.ASSISTANT)
     other = new_message(9, "The key is with Ana.")
@@ -82,7 +82,7 @@ def test_a_short_reply_names_what_it_replies_to_which_is_shown_too() -> None:
     assert [(line["id"], line.get("replies_to")) for line in lines] == [("m3", None), ("m1", "m3"), ("m2", None)]
 
 
-def test_a_short_reply_has_the_last_sentences_of_what_it_replies_to_where_that_does_not_fit() -> None:
+def test_short_reply_includes_the_last_sentences_of_an_oversized_original() -> None:
     reply, question = (
         new_message(2, "both, since March"),
         new_message(1, "x" * 500 + ". Do you take iron or vitamin D?", Role.ASSISTANT),
@@ -91,24 +91,24 @@ def test_a_short_reply_has_the_last_sentences_of_what_it_replies_to_where_that_d
     assert line["replies_to"] == "Do you take iron or vitamin D?"
 
 
-def test_a_question_that_is_shown_brings_its_reply() -> None:
+def test_shown_question_is_followed_by_its_reply() -> None:
     question, reply = new_message(1, "Where is the key?"), new_message(2, "With Ana, in the blue tin.", Role.ASSISTANT)
     lines = window().add_ranking([question], ReplyContext({}, {"id-1": reply}))
     assert [line["text"] for line in lines] == [question.content, reply.content]
 
 
-def test_the_first_messages_are_shown_whole() -> None:
+def test_first_messages_are_shown_completely() -> None:
     long = [new_message(number, f"Key {number}. " + "Some words about the weather. " * 12) for number in range(20)]
     lines = window().add_ranking(long, NONE)
     assert {line["id"] for line in lines if "text" in line} >= {"m1", "m2", "m3", "m4", "m5", "m6"}
 
 
-def test_more_messages_are_shown_where_they_are_short() -> None:
+def test_more_messages_are_shown_if_they_are_short() -> None:
     short = [new_message(number, f"message {number}") for number in range(120)]
     assert len(window(messages=100).add_ranking(short, NONE)) == 100
 
 
-def test_messages_stand_under_their_days_and_the_conversations_that_have_several() -> None:
+def test_messages_are_grouped_by_day_and_conversation() -> None:
     first, second, later = (
         replace(new_message(number, f"message {number}"), conversation_id=talk)
         for number, talk in ((1, "a"), (2, "a"), (2_000, "b"))
@@ -125,7 +125,7 @@ def test_messages_stand_under_their_days_and_the_conversations_that_have_several
     ]
 
 
-def test_the_model_is_told_how_many_rounds_are_left_and_that_nothing_matches_well() -> None:
+def test_prompt_states_remaining_rounds_and_weak_matches() -> None:
     lines = window().add_ranking([new_message(1, "The key is with Ana.")], NONE)
     question = new_question("Where is the key?")
     assert "You may look up once more" in build_first_prompt(question, lines, 1)
@@ -185,7 +185,7 @@ def test_long_message_is_cut_to_relevant_passages() -> None:
     assert sum(count_tokens(str(part)) for part in parts) <= 1_200
 
 
-def test_a_message_that_was_shown_in_parts_is_shown_again_under_its_label_if_it_is_asked_for() -> None:
+def test_requested_message_is_shown_completely_under_its_label() -> None:
     long = new_message(1, "Some words about the weather. " * 150)
     shown = window()
     shown.add_ranking([long], NONE)

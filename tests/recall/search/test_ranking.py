@@ -71,13 +71,13 @@ def test_a_message_that_asserts_before_it_asks_keeps_its_rank() -> None:
 
 
 @pytest.mark.parametrize("text", ["How tall is the lighthouse?", "I forgot, how tall is the lighthouse again?"])
-def test_an_earlier_asking_of_the_question_steps_back(text: str) -> None:
+def test_earlier_message_with_the_same_question_ranks_lower(text: str) -> None:
     ranking = ranked(new_question("How tall is the lighthouse?"))
     ranking.add_result("hybrid_search", brought((message("asked", content=text), 1.0), (message("says"), 0.1)))
     assert order(ranking) == ["says", "asked"]
 
 
-def test_between_people_with_names_the_order_is_the_rankings_own() -> None:
+def test_ranking_order_is_kept_if_senders_have_names() -> None:
     ranking = ranked()
     asks = retrieved_message("asks", "how tall is the lighthouse", name="Ravi")
     says = retrieved_message("says", "It is white.", role=Role.ASSISTANT, name="Ines")
@@ -127,7 +127,7 @@ def test_follow_up_hits_of_a_skill_add_to_the_ranking() -> None:
     assert set(order(ranking)) == {"best", "alias", "other"}
 
 
-def test_the_first_scopes_scores_stand_and_a_wider_one_only_adds_below() -> None:
+def test_wider_search_adds_messages_below_the_first_scope() -> None:
     ranking = ranked()
     ranking.add_result("hybrid_search", brought((message("first"), 0.4), (message("second"), 0.3)))
     ranking.add_result("hybrid_search", brought((message("wide"), 1.0), (message("second"), 0.9)))
@@ -136,7 +136,7 @@ def test_the_first_scopes_scores_stand_and_a_wider_one_only_adds_below() -> None
     assert scores["wide"] <= scores["second"]
 
 
-def test_the_best_scores_three_and_nearness_moves_it_a_little() -> None:
+def test_best_score_is_three_plus_a_similarity_bonus() -> None:
     ranking = ranked()
     near = ToolResult((Hit(message("a"), 0.5), Hit(message("b"), 0.49, 2.0), Hit(message("c"), 0.25, 2.0)))
     ranking.add_result("hybrid_search", near)
@@ -149,13 +149,13 @@ def test_the_best_scores_three_and_nearness_moves_it_a_little() -> None:
 
 
 @pytest.mark.parametrize("tool", ["lexical_search", "semantic_search"])
-def test_without_a_ranking_of_the_whole_question_the_calls_decide(tool: str) -> None:
+def test_call_scores_decide_without_a_hybrid_ranking(tool: str) -> None:
     ranking = ranked()
     ranking.add_result(tool, brought((message("good"), 7.0), (message("poor"), 1.0)))
     assert order(ranking) == ["good", "poor"]
 
 
-def test_a_listing_ranks_by_its_order_and_neighbours_not_at_all() -> None:
+def test_listed_messages_rank_in_order_and_neighbors_are_not_ranked() -> None:
     ranking = ranked()
     ranking.add_result("messages_list", brought((message("newer", 1), 0), (message("older", 2), 0)))
     ranking.add_result("neighbors", brought((message("beside", 1), 0)))
@@ -168,7 +168,7 @@ def test_ties_are_ordered_by_time_and_then_by_id() -> None:
     assert order(ranking) == ["c", "b", "a"]
 
 
-def test_the_role_and_the_window_that_are_named_are_preferred() -> None:
+def test_requested_role_and_time_range_are_preferred() -> None:
     in_window = replace(PLAIN, time_range=build_last_days_range(5, NOW))
     ranking = ranked(in_window)
     ranking.add_result("hybrid_search", brought((message("before", 10), 0.5), (message("within", 2), 0.45)))
@@ -178,7 +178,7 @@ def test_the_role_and_the_window_that_are_named_are_preferred() -> None:
     assert set(order(of_role)) == {"a", "b"}
 
 
-def test_the_order_does_not_depend_on_when_it_is_looked_at() -> None:
+def test_order_does_not_depend_on_intermediate_reads() -> None:
     left, other = ranked(), ranked()
     first = brought((message("a"), 0.5), (message("b"), 0.4))
     second = brought((message("b"), 3.0), (message("c"), 2.0))

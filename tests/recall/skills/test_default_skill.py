@@ -30,12 +30,12 @@ def json_lines(text: str) -> list[str]:
     return [line for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
 
 
-def test_the_default_skill_loads_without_notes() -> None:
+def test_default_skill_loads_without_notes() -> None:
     assert SKILL.name == "nomemory-recall-default"
     assert SKILL.notes == ()
 
 
-def test_its_frontmatter_is_a_name_and_a_description() -> None:
+def test_frontmatter_has_only_name_and_description() -> None:
     lines = (ROOT / "skills" / SKILL.name / "SKILL.md").read_text("utf-8").splitlines()
     assert [line.partition(":")[0] for line in lines[: lines.index("---", 1)]] == ["---", "name", "description"]
 
@@ -62,24 +62,24 @@ def test_its_frontmatter_is_a_name_and_a_description() -> None:
         *QUESTIONS,
     ],
 )
-def test_the_default_skill_states_every_fact(fact: str) -> None:
+def test_default_skill_states_every_fact(fact: str) -> None:
     assert fact in SKILL.body
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_every_question_has_worked_calls(question: str) -> None:
+def test_every_question_has_example_calls(question: str) -> None:
     section = EXAMPLES.partition(question)[2].partition("\n## ")[0]
     assert len(json_lines(section)) >= 3
 
 
 @pytest.mark.parametrize("line", json_lines(EXAMPLES))
-def test_every_worked_call_keeps_the_contract(line: str) -> None:
+def test_every_example_call_is_valid(line: str) -> None:
     stop = json.loads(line)
     assert set(stop) == {"stop", "tool", "args"}
     assert bool(parse_answer(line, str, UTC).calls) is not stop["stop"]
 
 
-def test_its_own_examples_keep_the_contract() -> None:
+def test_examples_in_the_default_skill_are_valid() -> None:
     call, view = json_lines(SKILL.body)
     assert parse_answer(call, str, UTC).calls[0].tool == "lexical_search"
     draft = parse_answer(view, str, UTC).draft

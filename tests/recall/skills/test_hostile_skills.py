@@ -92,7 +92,7 @@ def test_no_skill_reveals_another_user(attacked: Server, question: str) -> None:
     assert not [message_id for message_id in seen if message_id.startswith("bob")]
 
 
-def test_an_operator_in_a_skill_finds_nothing_that_its_words_do_not(attacked: Server) -> None:
+def test_operator_in_a_skill_finds_only_messages_with_its_words(attacked: Server) -> None:
     """Were one of them an operator, `OR NOT zebra` or a negation would list or hide by it."""
     reply = ask(attacked, "What tea do I prefer?")
     by_words = [step for step in reply.trace if step.tool == "lexical_search" and step.iteration == 1]
@@ -100,7 +100,7 @@ def test_an_operator_in_a_skill_finds_nothing_that_its_words_do_not(attacked: Se
     assert reply.evidence[0].message.message_id == "ann-likes"
 
 
-def test_entries_that_were_ignored_are_noted(attacked: Server) -> None:
+def test_ignored_entries_are_noted(attacked: Server) -> None:
     notes = ask(attacked, "What tea do I prefer?").limits.notes
     assert [note for note in notes if note.text.startswith("`SKILL.md` line 10: `role_default`")]
     assert len(notes) < 15
@@ -118,20 +118,20 @@ def test_entries_that_were_ignored_are_noted(attacked: Server) -> None:
         f"{FRONT}\nmetadata: " + "[" * 60_000,
     ],
 )
-def test_a_bomb_in_the_frontmatter_is_refused(library: Path, front: str) -> None:
+def test_yaml_bomb_in_the_frontmatter_is_rejected(library: Path, front: str) -> None:
     written(library, SKILL_md=head(front))
     with pytest.raises(SkillInvalidError):
         SkillLibrary([library], "x").load("tea")
 
 
-def test_a_bomb_in_the_frontmatter_under_a_key_of_its_own_is_never_unfolded(library: Path) -> None:
+def test_yaml_bomb_under_an_unknown_key_is_not_expanded(library: Path) -> None:
     bomb = "\n".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9)}]" for n in range(1, 30))
     written(library, SKILL_md=head(f"{FRONT}\n{bomb}"))
     notes = SkillLibrary([library], "x").load("tea").notes
     assert sum(map(len, notes)) < 5_000
 
 
-def test_a_bomb_in_a_reference_is_text(library: Path) -> None:
+def test_yaml_bomb_in_a_reference_is_text(library: Path) -> None:
     bomb = "a: &a [x]\n" + "\n".join(f"b{n}: &b{n} [*a, *a, *a]" for n in range(1_000))
     written(library, references__bomb_yaml=bomb, references__deep_json="[" * 60_000)
     skill = SkillLibrary([library], "x").load("tea")
@@ -148,7 +148,7 @@ def test_paths_in_a_skill_are_not_followed(library: Path) -> None:
     assert SECRET not in repr(skill)
 
 
-def test_a_lexicon_that_leads_out_of_the_folder_is_refused(library: Path) -> None:
+def test_lexicon_link_outside_the_folder_is_rejected(library: Path) -> None:
     folder = written(library)
     outside = library.parent / "outside.md"
     outside.write_text("- tea: 茶")
@@ -158,13 +158,13 @@ def test_a_lexicon_that_leads_out_of_the_folder_is_refused(library: Path) -> Non
         SkillLibrary([library], "x").load("tea")
 
 
-def test_a_lexicon_of_a_hundred_thousand_aliases_is_refused_by_its_size(library: Path) -> None:
+def test_lexicon_of_100000_aliases_is_rejected_by_size(library: Path) -> None:
     written(library, references__lexicon_md="- tea: " + ", ".join(f"a{n}" for n in range(100_000)))
     with pytest.raises(SkillInvalidError, match="larger than 64 KB"):
         SkillLibrary([library], "x").load("tea")
 
 
-def test_the_most_that_a_skill_may_hold_loads_soon_and_is_bounded(library: Path) -> None:
+def test_largest_allowed_skill_loads_quickly_within_the_limits(library: Path) -> None:
     entries = "\n".join(f"- t{n}: a{n}, b{n}, c{n}, d{n}" for n in range(1_900))
     written(library, SKILL_md=head(FRONT, "## Lexicon\n" + entries), references__lexicon_md=entries)
     began = time.process_time()

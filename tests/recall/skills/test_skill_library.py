@@ -39,12 +39,12 @@ def test_a_skill_is_a_folder(library: Path) -> None:
     assert skill.notes == ()
 
 
-def test_no_name_means_the_default(library: Path) -> None:
+def test_empty_name_selects_the_default_skill(library: Path) -> None:
     written(library, "default")
     assert SkillLibrary([library], "default").load("").name == "default"
 
 
-def test_the_first_folder_that_has_it_gives_it(library: Path, tmp_path: Path) -> None:
+def test_first_folder_with_the_skill_is_used(library: Path, tmp_path: Path) -> None:
     preferred = tmp_path / "own"
     written(library)
     written(preferred, SKILL_md=head("name: tea\ndescription: mine"))
@@ -86,7 +86,7 @@ def test_an_unknown_name_is_not_found(library: Path, name: str) -> None:
         (head("name: tea\ndescription: d", body=""), "no text after"),
     ],
 )
-def test_a_file_that_is_no_skill_is_refused(library: Path, skill: str, reason: str) -> None:
+def test_invalid_skill_file_is_rejected(library: Path, skill: str, reason: str) -> None:
     written(library, SKILL_md=skill)
     refused(library, reason)
 
@@ -103,12 +103,12 @@ def test_a_file_that_is_no_skill_is_refused(library: Path, skill: str, reason: s
         "name: tea\r\ndescription: Finds tea: and more.\r",
     ],
 )
-def test_a_description_may_be_written_in_any_common_way(library: Path, lines: str) -> None:
+def test_description_is_parsed_in_every_common_yaml_form(library: Path, lines: str) -> None:
     written(library, SKILL_md=head(lines))
     assert SkillLibrary([library], "x").load("tea").description == "Finds tea: and more."
 
 
-def test_quotes_in_quotes_are_read(library: Path) -> None:
+def test_nested_quotes_are_parsed(library: Path) -> None:
     written(library, SKILL_md=head("name: tea\ndescription: 'It''s \"tea\"'"))
     assert SkillLibrary([library], "x").load("tea").description == 'It\'s "tea"'
 
@@ -127,7 +127,7 @@ def test_unsupported_skill_fields_are_ignored_with_a_note(library: Path) -> None
 
 @pytest.mark.parametrize("file", ["SKILL_md", "references__a_md", "scripts__a_md"])
 @pytest.mark.parametrize(("content", "reason"), [(b"x" * (64 * 1024 + 1), "larger than 64 KB"), (b"\xff\xfe", "UTF-8")])
-def test_a_file_that_is_too_large_or_no_text_is_refused(library: Path, file: str, content: bytes, reason: str) -> None:
+def test_oversized_or_binary_file_is_rejected(library: Path, file: str, content: bytes, reason: str) -> None:
     written(library, **{file: content})
     refused(library, reason)
 
@@ -144,7 +144,7 @@ def test_the_number_of_references_is_limited(library: Path) -> None:
     refused(library, "expected at most 16 reference files, got 17")
 
 
-def test_only_texts_are_read_and_nothing_is_run(library: Path) -> None:
+def test_only_text_files_are_read_and_nothing_is_executed(library: Path) -> None:
     trap = "#!/bin/sh\ntouch ran\n"
     folder = written(library, scripts__run="", references__image="", references__deep__a_md="x", references__a_md="a")
     (folder / "scripts" / "run.sh").write_text(trap)
@@ -155,7 +155,7 @@ def test_only_texts_are_read_and_nothing_is_run(library: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["SKILL.md", "references/a.md", "scripts/a.md"])
-def test_a_link_that_leads_out_of_the_folder_is_refused(library: Path, name: str) -> None:
+def test_link_outside_the_folder_is_rejected(library: Path, name: str) -> None:
     folder = written(library)
     outside = library.parent / "outside.md"
     outside.write_text(head("name: tea\ndescription: d", "secret"))
@@ -167,7 +167,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(library: Path, name: str
 
 
 @pytest.mark.parametrize("name", ["references", "scripts"])
-def test_a_folder_that_leads_out_is_refused(library: Path, name: str) -> None:
+def test_folder_link_outside_the_skill_is_rejected(library: Path, name: str) -> None:
     folder = written(library)
     outside = library.parent / "outside"
     outside.mkdir()
@@ -176,7 +176,7 @@ def test_a_folder_that_leads_out_is_refused(library: Path, name: str) -> None:
     refused(library, f"`{name}` is a symbolic link to a location outside the skill folder")
 
 
-def test_a_skill_that_leads_out_of_the_skills_folder_is_refused(library: Path, tmp_path: Path) -> None:
+def test_skill_link_outside_the_skills_folder_is_rejected(library: Path, tmp_path: Path) -> None:
     (library / "tea").symlink_to(written(tmp_path / "elsewhere"))
     refused(library, "outside the skills folder")
 
@@ -188,7 +188,7 @@ def test_a_link_inside_the_folder_is_followed(library: Path) -> None:
     assert SkillLibrary([library], "x").load("tea").references == {"references/a.md": "a"}
 
 
-def test_the_skills_folder_may_be_a_link_itself(library: Path, tmp_path: Path) -> None:
+def test_skills_folder_can_be_a_symbolic_link(library: Path, tmp_path: Path) -> None:
     written(library)
     (tmp_path / "linked").symlink_to(library)
     load(tmp_path / "linked")
@@ -203,12 +203,12 @@ def test_path_that_is_not_a_file_is_rejected(library: Path, name: str) -> None:
     refused(library, f"`{name}` is missing or not a regular file")
 
 
-def test_a_folder_without_a_skill_in_it_is_refused(library: Path) -> None:
+def test_folder_without_a_skill_is_rejected(library: Path) -> None:
     (library / "tea").mkdir()
     refused(library, "`SKILL.md` is missing or not a regular file")
 
 
-def test_a_broken_link_and_a_ring_of_links_are_refused(library: Path) -> None:
+def test_broken_and_circular_links_are_rejected(library: Path) -> None:
     folder = written(library, references__b_md="b")
     (folder / "references" / "a.md").symlink_to(folder / "nowhere.md")
     refused(library, "`references/a.md` is missing or not a regular file")
@@ -217,7 +217,7 @@ def test_a_broken_link_and_a_ring_of_links_are_refused(library: Path) -> None:
     refused(library, "circular symbolic link|is missing or not a regular file")
 
 
-def test_an_edited_skill_is_read_again(library: Path) -> None:
+def test_edited_skill_is_reloaded(library: Path) -> None:
     skills = SkillLibrary([library], "x")
     folder = written(library, references__a_md="old")
     first = skills.load("tea")
@@ -230,7 +230,7 @@ def test_an_edited_skill_is_read_again(library: Path) -> None:
     assert skills.load("tea").description == "edited"
 
 
-def test_a_skill_that_was_spoilt_is_refused_and_one_that_was_mended_loads(library: Path) -> None:
+def test_invalid_edit_is_rejected_until_it_is_corrected(library: Path) -> None:
     skills = SkillLibrary([library], "x")
     folder = written(library)
     skills.load("tea")
@@ -241,7 +241,7 @@ def test_a_skill_that_was_spoilt_is_refused_and_one_that_was_mended_loads(librar
     assert skills.load("tea").description == DESCRIPTION
 
 
-def test_a_skill_that_is_gone_is_not_found(library: Path) -> None:
+def test_deleted_skill_is_not_found(library: Path) -> None:
     skills = SkillLibrary([library], "x")
     folder = written(library)
     skills.load("tea")

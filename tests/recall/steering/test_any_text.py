@@ -22,7 +22,7 @@ ENTRIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=60).m
 
 @given(ENTRIES, ENTRIES, st.text(max_size=40))
 @settings(max_examples=150, deadline=None)
-def test_any_text_is_read_without_an_error(skill: str, lexicon: str, question: str) -> None:
+def test_arbitrary_text_is_parsed_without_an_error(skill: str, lexicon: str, question: str) -> None:
     steering = read_planner_configuration({"SKILL.md": skill, "references/lexicon.md": lexicon})
     for item in steering.invalid_entries:
         text = lexicon if item.file == "references/lexicon.md" else skill
@@ -55,7 +55,7 @@ def test_any_text_is_read_without_an_error(skill: str, lexicon: str, question: s
         "## Query Templates\n" + "### profile\n- first: x\n" * (KB64 // 23),
     ],
 )
-def test_a_hostile_body_costs_little(body: str) -> None:
+def test_hostile_body_is_parsed_in_bounded_time(body: str) -> None:
     """Most take a tenth of a second, sixteen thousand items two. Reading that is not linear would take minutes."""
     began = time.process_time()
     steering = read_planner_configuration({"SKILL.md": body, "references/lexicon.md": body})

@@ -21,7 +21,7 @@ def defaults(*lines: str, heading: str = "## Defaults") -> SkillDefaults:
     return steering.defaults
 
 
-def test_all_three_are_read() -> None:
+def test_all_three_defaults_are_parsed() -> None:
     assert defaults("", "- time_range_default: P30D", "- role_default: user", "- top_k_default: 20") == SkillDefaults(
         timedelta(days=30), Role.USER, 20
     )
@@ -40,7 +40,7 @@ def test_all_three_are_read() -> None:
         "## 默认值/Defaults",
     ],
 )
-def test_headings_carry_either_language(heading: str) -> None:
+def test_headings_are_accepted_in_either_language(heading: str) -> None:
     assert defaults("- top_k_default: 20", heading=heading).top_k == 20
 
 
@@ -64,23 +64,23 @@ def test_other_headings_set_no_defaults(heading: str) -> None:
         "- role-default: ａｓｓｉｓｔａｎｔ",
     ],
 )
-def test_entries_are_read_however_they_are_written(line: str) -> None:
+def test_entries_are_parsed_in_every_notation(line: str) -> None:
     assert defaults(line).role is Role.ASSISTANT
 
 
 @pytest.mark.parametrize("name", ["tool", "工具"])
-def test_a_search_may_start_at_what_tools_said(name: str) -> None:
+def test_role_default_can_be_tool(name: str) -> None:
     assert defaults(f"- role_default: {name}").role is Role.TOOL
 
 
-def test_the_head_of_a_table_is_no_entry() -> None:
+def test_table_header_is_not_an_entry() -> None:
     table = ("| key | value |", "|---|:-:|", "| top_k_default | 7 |", "| time_range_default | P1W |")
     assert defaults(*table).top_k == 7
     assert defaults(*table).lookback == timedelta(days=7)
 
 
 @pytest.mark.parametrize("value", ["all", "全部", "ALL", "any", "不限（任何时间）"])
-def test_any_time_can_be_said(value: str) -> None:
+def test_unlimited_time_range_can_be_set(value: str) -> None:
     assert defaults(f"- time_range_default: {value}").lookback == UNLIMITED_LOOKBACK
 
 
@@ -141,7 +141,7 @@ def test_unreadable_line_is_reported_with_its_number(line: str, why: str) -> Non
     assert (steering.defaults.lookback, steering.defaults.role, steering.defaults.top_k) == (None, None, None)
 
 
-def test_the_first_of_two_counts() -> None:
+def test_first_of_duplicate_entries_is_used() -> None:
     steering = read("- role_default: user", "- role_default: any")
     assert steering.defaults.role is Role.USER
     assert [item.line for item in steering.invalid_entries] == [3]

@@ -25,13 +25,13 @@ def read(*lines: str) -> PlannerConfiguration:
         "- 客户: ＂顾客＂, 「甲方」, (client",
     ],
 )
-def test_entries_are_read_however_they_are_written(line: str) -> None:
+def test_entries_are_parsed_in_every_notation(line: str) -> None:
     steering = read("Prose.", line)
     assert steering.invalid_entries == ()
     assert steering.lexicon.aliases == {"客户": ("顾客", "甲方", "client")}
 
 
-def test_a_lexicon_may_stand_in_a_file_of_its_own_as_well() -> None:
+def test_lexicon_file_is_read_in_addition_to_the_skill() -> None:
     lexicon = "# 词表\n\n- 客户: buyer\n\n## 产品\n\n- 旗舰版: 高级版\n"
     steering = read_planner_configuration({"SKILL.md": "## Lexicon\n- 客户: 顾客", "references/lexicon.md": lexicon})
     assert steering.lexicon.aliases == {"客户": ("顾客", "buyer"), "旗舰版": ("高级版",)}
@@ -70,22 +70,22 @@ def test_unreadable_line_is_reported_with_its_number(line: str, why: str) -> Non
         ("", ()),
     ],
 )
-def test_a_term_in_a_question_brings_the_others(question: str, brought: tuple[str, ...]) -> None:
+def test_term_in_a_question_adds_its_synonyms(question: str, brought: tuple[str, ...]) -> None:
     assert read(CRM).find_synonyms(question) == brought
 
 
-def test_a_longer_term_hides_those_within_it() -> None:
+def test_longer_term_takes_precedence_over_contained_terms() -> None:
     steering = read("- 客户: 顾客", "- 客户端: app", "- 户端: 门口")
     assert steering.find_synonyms("客户端闪退") == ("app",)
     assert steering.find_synonyms("客户和客户端") == ("顾客", "app")
 
 
-def test_a_term_that_stands_in_every_question_brings_nothing() -> None:
+def test_common_question_word_adds_no_synonyms() -> None:
     assert read("- IT: 信息技术").find_synonyms("Is it late?") == ()
     assert read("- IT: 信息技术").find_synonyms("信息技术") == ("IT",)
 
 
-def test_an_alias_of_two_terms_brings_both() -> None:
+def test_alias_of_two_terms_adds_both() -> None:
     assert read("- 客户: 甲方", "- 买家: 甲方, buyer").find_synonyms("甲方") == ("客户", "买家", "buyer")
 
 
@@ -97,7 +97,7 @@ def test_expansions_are_limited_with_canonical_terms_first() -> None:
     assert brought == tuple(f"term{number}" for number in range(MAX_EXPANSIONS))
 
 
-def test_a_lexicon_is_bounded_and_the_rest_is_said() -> None:
+def test_lexicon_size_is_limited_and_omissions_are_noted() -> None:
     aliases = ", ".join(f"a{number}" for number in range(10_000))
     steering = read(f"- x: {aliases}", *(f"- t{number}: u{number}" for number in range(3_000)))
     assert len(steering.lexicon.aliases) == MAX_ENTRIES
@@ -120,5 +120,5 @@ def test_a_lexicon_is_bounded_and_the_rest_is_said() -> None:
         ("well-known", "well-known"),
     ],
 )
-def test_an_alias_is_text_and_holds_no_operator(alias: str, term: str) -> None:
+def test_alias_is_searched_as_text_without_operators(alias: str, term: str) -> None:
     assert read(f"- x1: {alias}").find_synonyms("x1") == (term,)

@@ -20,13 +20,13 @@ def scope(steering: PlannerConfiguration, text: str = "客户怎么说？", **fi
     return steering.choose_initial_scope(Question(text, NOW, **fields))  # type: ignore[arg-type]  # of the test's choice
 
 
-def test_the_defaults_are_where_nobody_says_otherwise() -> None:
+def test_skill_defaults_apply_if_nothing_else_is_specified() -> None:
     assert scope(MONTH) == SearchScope(TimeRange(NOW - timedelta(days=30), NOW), Role.ASSISTANT)
     assert scope(PlannerConfiguration()) == SearchScope()
     assert scope(PlannerConfiguration(SkillDefaults(UNLIMITED_LOOKBACK))) == SearchScope()
 
 
-def test_the_caller_and_the_question_come_first() -> None:
+def test_caller_and_question_override_the_skill_defaults() -> None:
     window = TimeRange(NOW - timedelta(days=3), NOW)
     assert scope(MONTH, time_range=window, role=Role.SYSTEM) == SearchScope(window, Role.SYSTEM)
     assert scope(MONTH, role=Role.ANY).role is Role.ANY
@@ -34,21 +34,21 @@ def test_the_caller_and_the_question_come_first() -> None:
     assert scope(MONTH, "昨天客户怎么说？").time_range == TimeRange(NOW - timedelta(days=1), NOW)
 
 
-def test_a_promise_of_the_assistants_is_not_looked_for_in_one_role_only() -> None:
+def test_question_about_an_assistant_promise_is_not_restricted_to_one_role() -> None:
     users = PlannerConfiguration(SkillDefaults(role=Role.USER))
     assert scope(users, "你答应了我什么？").role is Role.ANY
 
 
 @pytest.mark.parametrize("now", [datetime(1, 1, 1, tzinfo=UTC), datetime(1, 1, 5, tzinfo=UTC), NOW])
 @pytest.mark.parametrize("length", [timedelta(seconds=1), timedelta(days=40_000), timedelta(days=999_999_998)])
-def test_no_window_begins_before_the_calendar(now: datetime, length: timedelta) -> None:
+def test_time_range_does_not_start_before_the_calendar(now: datetime, length: timedelta) -> None:
     window = PlannerConfiguration(SkillDefaults(length)).compute_default_time_range(now)
     assert window is not None
     assert window.until == now
     assert window.since is None or now - window.since <= length
 
 
-def test_a_window_may_be_shorter_than_a_day() -> None:
+def test_time_range_can_be_shorter_than_a_day() -> None:
     assert PlannerConfiguration(SkillDefaults(timedelta(hours=6))).compute_default_time_range(NOW) == TimeRange(
         NOW - timedelta(hours=6), NOW
     )

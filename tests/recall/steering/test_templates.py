@@ -24,7 +24,7 @@ def template(*lines: str) -> QueryTemplate:
     return parsed
 
 
-def test_a_template_is_read_from_the_entries_under_a_heading() -> None:
+def test_template_is_parsed_from_the_entries_under_a_heading() -> None:
     assert template(
         "Prose.",
         "### preferences · 偏好",
@@ -51,7 +51,7 @@ def test_a_template_is_read_from_the_entries_under_a_heading() -> None:
         ("### 日程", "| | |", "|--|--|", "| 首选 | messages_list |", "| 改写 | {words} 截止 |", "| 邻近 | 否 |"),
     ],
 )
-def test_templates_are_read_however_they_are_written(lines: tuple[str, ...]) -> None:
+def test_templates_are_parsed_in_every_notation(lines: tuple[str, ...]) -> None:
     parsed = template(*lines)
     assert (parsed.first_tool, parsed.rewrites, parsed.reads_neighbors) == ("messages_list", ("{words} 截止",), False)
 
@@ -76,7 +76,7 @@ def test_unreadable_line_is_reported_with_its_number(line: str, why: str) -> Non
     assert why in steering.invalid_entries[0].problem
 
 
-def test_a_heading_with_nothing_but_prose_is_no_template() -> None:
+def test_heading_with_only_prose_is_not_a_template() -> None:
     assert read("### moods", "- first: semantic_search", "### notes", "Just prose.").templates == (
         QueryTemplate("moods", "semantic_search"),
     )
@@ -88,7 +88,7 @@ def test_the_number_of_rewrites_is_limited() -> None:
     assert steering.invalid_count == 5
 
 
-def test_a_rewrite_is_filled_in_once() -> None:
+def test_rewrite_placeholders_are_substituted_once() -> None:
     rewriting = QueryTemplate("", rewrites=("{question} and {words}; {question}",))
     assert rewriting.build_queries("{words}?", "{question}") == ["{words}? and {question}; {words}?"]
     assert len(rewriting.build_queries("x" * 9_000, "y")[0]) == 1_000
@@ -105,7 +105,7 @@ def test_a_rewrite_is_filled_in_once() -> None:
         ("小明是谁？", None),
     ],
 )
-def test_a_question_gets_the_template_with_most_of_its_words(question: str, title: str | None) -> None:
+def test_template_with_most_matching_words_is_selected(question: str, title: str | None) -> None:
     steering = read(
         "### preferences",
         "- rewrite: {question} 喜欢 讨厌 like hate",

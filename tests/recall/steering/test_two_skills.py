@@ -93,7 +93,7 @@ def stated(reply: r.RecallResponse) -> set[str]:
     }
 
 
-def test_the_same_question_has_two_answers(server: Server) -> None:
+def test_two_skills_give_different_answers_to_one_question(server: Server) -> None:
     sales, companion = ask(server, "sales"), ask(server, "companion")
     assert evidence_ids(sales) >= {"sales-1", "sales-2", "sales-3"}
     assert evidence_ids(companion) >= {"mood-1", "mood-2", "mood-3"}
@@ -104,12 +104,12 @@ def test_the_same_question_has_two_answers(server: Server) -> None:
     assert not evidence_ids(companion) & {"sales-2", "sales-3"}
 
 
-def test_a_lexicon_finds_what_the_question_has_no_word_for(server: Server) -> None:
+def test_lexicon_finds_messages_without_terms_of_the_question(server: Server) -> None:
     assert "sales-1" in evidence_ids(ask(server, "sales", "客户那边有什么消息？"))
     assert not evidence_ids(ask(server, "companion", "客户那边有什么消息？"))
 
 
-def test_the_limits_say_what_the_skill_did(server: Server) -> None:
+def test_limits_report_the_effects_of_the_skill(server: Server) -> None:
     sales, companion = ask(server, "sales").limits, ask(server, "companion").limits
     assert sales.time_range.since.ToDatetime(tzinfo=UTC) == NOW - timedelta(days=90)
     assert not sales.widened

@@ -31,7 +31,7 @@ def split(text: str) -> list[list[str]]:
         ("", []),
     ],
 )
-def test_a_text_falls_into_sentences_and_clauses(text: str, clauses: list[list[str]]) -> None:
+def test_text_is_split_into_sentences_and_clauses(text: str, clauses: list[list[str]]) -> None:
     assert split(text) == clauses
 
 
@@ -41,7 +41,7 @@ def test_quoted_text_is_masked_at_equal_length() -> None:
 
 
 @given(TEXT)
-def test_every_clause_stands_where_it_says(text: str) -> None:
+def test_clause_offsets_refer_to_the_text(text: str) -> None:
     end = 0
     for sentence in split_sentences(text):
         for clause in sentence.clauses:
@@ -52,7 +52,7 @@ def test_every_clause_stands_where_it_says(text: str) -> None:
 
 
 @given(TEXT)
-def test_no_letter_is_lost(text: str) -> None:
+def test_clauses_keep_every_alphanumeric_character(text: str) -> None:
     kept = "".join(clause.text for sentence in split_sentences(text) for clause in sentence.clauses)
     assert [character for character in kept if character.isalnum()] == [
         character for character in text if character.isalnum()

@@ -34,7 +34,7 @@ EVIDENCE = st.lists(st.tuples(FLOATS, FLOATS), max_size=8).map(
 
 
 @given(EVIDENCE)
-def test_the_first_is_quoted_always_and_never_more_than_four(evidence: list[Evidence]) -> None:
+def test_first_message_is_always_quoted_and_at_most_four(evidence: list[Evidence]) -> None:
     kept = select_probable_evidence(evidence, QUOTED)
     assert min(MIN_QUOTED, len(evidence)) <= len(kept) <= MAX_QUOTED
     assert kept[:MIN_QUOTED] == evidence[:MIN_QUOTED]
@@ -47,7 +47,7 @@ def test_low_ranked_or_dissimilar_messages_are_not_quoted() -> None:
     assert len(select_probable_evidence(ranking(*LINES, deviations=-4.0), QUOTED)) == MIN_QUOTED
 
 
-def test_one_clear_winner_stands_alone() -> None:
+def test_clearly_best_message_is_the_only_quote() -> None:
     first, *others = ranking(*LINES, deviations=4.0)
     far = [replace(other, score=1.0, semantic_z_score=0.5) for other in others]
     assert select_probable_evidence([first, *far], QUOTED) == [first]
@@ -59,7 +59,7 @@ def test_without_semantic_search_similarity_excludes_no_quotes() -> None:
 
 
 @given(st.integers(0, 9), st.floats(-5, 0), FLOATS)
-def test_likelier_is_what_stands_higher_scores_more_or_lies_nearer(rank: int, gap: float, nearness: float) -> None:
+def test_probability_increases_with_rank_score_and_similarity(rank: int, gap: float, nearness: float) -> None:
     here = estimate_probability(rank, gap, nearness)
     assert 0 < here < 1
     assert here > estimate_probability(rank + 1, gap, nearness)
@@ -67,7 +67,7 @@ def test_likelier_is_what_stands_higher_scores_more_or_lies_nearer(rank: int, ga
     assert here < estimate_probability(rank, gap, nearness + 0.1)
 
 
-async def test_messages_are_quoted_whole_in_the_order_of_relevance() -> None:
+async def test_messages_are_quoted_completely_in_order_of_relevance() -> None:
     evidence = ranking(LINES[4], LINES[0], LINES[2], deviations=4.0)
     synthesiser = ExtractiveSynthesizer(QUOTED)
     drafts = (
@@ -87,7 +87,7 @@ async def quoted(text: str, *messages: RetrievedMessage) -> list[str]:
 @pytest.mark.parametrize(
     "content", ["😀", "👍👍", "...", "perfect, thx", "好的", "ok", "What do I like to eat?", "我爱吃什么？"]
 )
-async def test_a_message_without_content_or_that_only_asks_is_not_quoted(content: str) -> None:
+async def test_message_without_content_or_with_only_questions_is_not_quoted(content: str) -> None:
     empty, says = (
         retrieved_message("empty", content, 1),
         retrieved_message("says", "I like clear soup with mushrooms.", 2),
@@ -97,17 +97,17 @@ async def test_a_message_without_content_or_that_only_asks_is_not_quoted(content
 
 
 @pytest.mark.parametrize("content", ["I'm vegan.", "我吃素", "7.3 kg", "Vegan food!"])
-async def test_a_short_message_that_says_something_is_quoted(content: str) -> None:
+async def test_short_assertion_is_quoted(content: str) -> None:
     assert await quoted("Which food do I eat?", retrieved_message("says", content, 1)) == ["says"]
 
 
-async def test_a_correction_is_quoted_however_short_it_is() -> None:
+async def test_correction_of_any_length_is_quoted() -> None:
     wrong = replace(retrieved_message("wrong", "I like clear soup with mushrooms.", 3), retracted_by="right")
     right = replace(retrieved_message("right", "Wrong, sorry.", 1), retracts=("wrong",))
     assert await quoted("Which soup do I like?", right, wrong) == ["right", "wrong"]
 
 
-async def test_the_assistant_is_quoted_only_where_nobody_else_says_anything() -> None:
+async def test_assistant_is_quoted_only_if_no_other_message_answers() -> None:
     offer = retrieved_message("offer", "Clear soup with mushrooms and tofu.", 1, Role.ASSISTANT)
     says = retrieved_message("says", "I like clear soup with mushrooms.", 2)
     assert await quoted("Which soup do I like?", offer, says) == ["says"]

@@ -46,7 +46,7 @@ def concluded(draft: DraftView, likely: Sufficiency = LIKELY) -> VerifiedView:
 
 @pytest.mark.parametrize("verdict", [Verdict.SUPPORTED, Verdict.INSUFFICIENT])
 @pytest.mark.parametrize("likely", [LIKELY, UNLIKELY])
-def test_a_verdict_that_fits_stands_and_the_view_fits_it(verdict: Verdict, likely: Sufficiency) -> None:
+def test_consistent_verdict_is_kept_and_determines_the_view(verdict: Verdict, likely: Sufficiency) -> None:
     synthesis = concluded(DraftView((NEVER,), verdict), likely)
     assert synthesis.verdict is verdict
     stated = [NEVER.text] if verdict is Verdict.SUPPORTED else []
@@ -54,11 +54,11 @@ def test_a_verdict_that_fits_stands_and_the_view_fits_it(verdict: Verdict, likel
 
 
 @pytest.mark.parametrize(("likely", "verdict"), [(LIKELY, Verdict.SUPPORTED), (UNLIKELY, Verdict.INSUFFICIENT)])
-def test_without_a_verdict_the_rules_decide(likely: Sufficiency, verdict: Verdict) -> None:
+def test_rules_decide_without_a_model_verdict(likely: Sufficiency, verdict: Verdict) -> None:
     assert concluded(DraftView((NEVER,)), likely).verdict is verdict
 
 
-def test_support_without_a_statement_that_holds_is_corrected() -> None:
+def test_supported_verdict_without_a_valid_statement_is_corrected() -> None:
     synthesis = concluded(DraftView((INVENTED,), Verdict.SUPPORTED))
     assert synthesis.verdict is Verdict.INSUFFICIENT
     texts = [note.text for note in synthesis.notes]
@@ -66,7 +66,7 @@ def test_support_without_a_statement_that_holds_is_corrected() -> None:
 
 
 @pytest.mark.parametrize(("likely", "verdict"), [(LIKELY, Verdict.SUPPORTED), (UNLIKELY, Verdict.INSUFFICIENT)])
-def test_a_contradiction_without_two_sides_is_corrected(likely: Sufficiency, verdict: Verdict) -> None:
+def test_conflicting_verdict_without_two_sides_is_corrected(likely: Sufficiency, verdict: Verdict) -> None:
     synthesis = concluded(DraftView((NEVER, LOVED), Verdict.CONFLICTING), likely)
     assert synthesis.verdict is verdict
     assert not synthesis.conflicts
@@ -100,7 +100,7 @@ def test_two_cited_statements_of_the_view_contradict_each_other(
     ],
     ids=["words never said", "not in the view", "never found", "one message"],
 )
-def test_a_conflict_between_things_that_do_not_stand_is_struck(pair: DraftConflict) -> None:
+def test_conflict_with_an_invalid_statement_is_removed(pair: DraftConflict) -> None:
     synthesis = concluded(DraftView((NEVER, LOVED, INVENTED), Verdict.CONFLICTING, (pair,)))
     assert not synthesis.conflicts
     assert synthesis.verdict is Verdict.SUPPORTED

@@ -13,7 +13,7 @@ TEXT = st.lists(
 )
 
 
-def test_a_message_is_quoted_whole() -> None:
+def test_message_is_quoted_completely() -> None:
     content = "  The soft ones are fine. The runny ones, not yet!\nAsk me in May.  "
     assert select_passage(content, QuestionAnalysis("Which ones?")) == content.strip()
 
@@ -30,13 +30,13 @@ def test_very_long_message_is_quoted_around_its_best_sentence() -> None:
     assert quoted.endswith(".")
 
 
-def test_a_long_message_of_one_sentence_is_cut_at_its_start() -> None:
+def test_long_single_sentence_message_is_truncated_after_its_start() -> None:
     content = "一" + "路走" * 500
     assert select_passage(content, QuestionAnalysis("去哪了？")) == content[:MAX_PASSAGE_CHARS]
 
 
 @given(TEXT.map("".join), st.text(max_size=40))
-def test_a_quote_is_verbatim_and_bounded(content: str, question: str) -> None:
+def test_quote_is_verbatim_and_limited(content: str, question: str) -> None:
     quoted = select_passage(content, QuestionAnalysis(question))
     assert quoted in content
     assert len(quoted) <= MAX_PASSAGE_CHARS

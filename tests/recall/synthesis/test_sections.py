@@ -30,7 +30,7 @@ from nomemory.recall.synthesis.sections import determine_section
         ("", Section.PROFILE),
     ],
 )
-def test_likes_what_binds_and_everything_else(content: str, section: Section) -> None:
+def test_messages_are_classified_as_preferences_commitments_or_profile(content: str, section: Section) -> None:
     assert determine_section(retrieved_message("m1", content)) is section
 
 

@@ -43,7 +43,7 @@ def wrong(view: MemoryView, retrieval: RetrievedMessages) -> list[str]:
     return check(VerifiedView(view, Verdict.SUPPORTED), {message.message_id: message for message in retrieval})
 
 
-def test_an_exact_quote_is_kept_with_its_place_and_date() -> None:
+def test_exact_quote_is_kept_with_offsets_and_date() -> None:
     view, notes = verify_statements(
         [draft("不吃辣", ("m1", "我从小不吃辣"), section=Section.PREFERENCES)], retrieved(SPICY)
     )
@@ -54,7 +54,7 @@ def test_an_exact_quote_is_kept_with_its_place_and_date() -> None:
     assert notes == ()
 
 
-def test_places_are_code_points_not_bytes_or_utf_16() -> None:
+def test_quote_offsets_are_code_points() -> None:
     view, _ = verify_statements([draft("Lives in Leeds", ("m1", "in Leeds"))], retrieved(NURSE))
     ((citation,),) = [statement.citations for statement in view.profile]
     assert NURSE[citation.start : citation.end] == "in Leeds"
@@ -64,20 +64,20 @@ def test_places_are_code_points_not_bytes_or_utf_16() -> None:
     "quote",
     ["我从小不吃 辣", "我从小不吃辣!", "I’m a staff nurse", "i'm a staff nurse", "我從小不吃辣", " \u200b我从小不吃辣"],
 )
-def test_a_quote_that_is_nearly_right_is_struck(quote: str) -> None:
+def test_inexact_quote_is_removed(quote: str) -> None:
     view, notes = verify_statements([draft("x", ("m1", quote)), draft("y", ("m2", quote))], retrieved(SPICY, NURSE))
     assert view.list_statements() == ()
     assert "m1" in notes[0].text
 
 
-def test_a_message_that_was_not_retrieved_is_struck_and_its_id_is_not_repeated() -> None:
+def test_unretrieved_citation_is_removed_without_repeating_its_id() -> None:
     view, notes = verify_statements([draft("secret", ("other-user-0001", "我从小不吃辣"))], retrieved(SPICY))
     assert view.list_statements() == ()
     assert "other-user" not in " ".join(note.text for note in notes)
     assert len(notes) == 2
 
 
-def test_a_statement_keeps_its_good_citations_and_loses_the_bad_ones() -> None:
+def test_only_invalid_citations_of_a_statement_are_removed() -> None:
     view, notes = verify_statements(
         [draft("护士", ("m9", "x"), ("m2", "nobody said so"), ("m2", "staff nurse"))], retrieved(SPICY, NURSE)
     )
@@ -86,7 +86,7 @@ def test_a_statement_keeps_its_good_citations_and_loses_the_bad_ones() -> None:
     assert len(notes) == 2
 
 
-def test_notes_hold_no_content() -> None:
+def test_notes_contain_no_content() -> None:
     _, notes = verify_statements(
         [draft("用户很爱吃辣", ("m1", "我很爱吃辣")), draft("a millionaire", ("zz", "I own Leeds"))],
         retrieved(SPICY, NURSE),
@@ -104,7 +104,7 @@ def test_notes_hold_no_content() -> None:
         ("User is a staff nurse in Leeds", "I'm a staff nurse 👩🏽‍⚕️ in Leeds"),
     ],
 )
-def test_a_plain_string_gets_the_clause_that_has_its_words(text: str, quote: str) -> None:
+def test_plain_string_is_cited_with_the_matching_clause(text: str, quote: str) -> None:
     view, _ = verify_statements([draft(text)], retrieved("好的", SPICY, NURSE))
     (statement,) = view.list_statements()
     assert [citation.quote for citation in statement.citations] == [quote]
@@ -121,19 +121,19 @@ def test_a_plain_string_gets_the_clause_that_has_its_words(text: str, quote: str
         "好",
     ],
 )
-def test_a_plain_string_that_nobody_said_is_dropped(text: str) -> None:
+def test_unsupported_plain_string_is_dropped(text: str) -> None:
     view, notes = verify_statements([draft(text), draft(text, ("m2", ""), ("m3", ""))], retrieved("好的", SPICY, NURSE))
     assert view.list_statements() == ()
     assert any("without evidence" in note.text for note in notes)
 
 
-def test_a_clause_is_cited_where_its_words_first_stand() -> None:
+def test_clause_is_cited_at_its_own_start() -> None:
     view, _ = verify_statements([draft("我吃鱼")], retrieved("没人说我吃鱼。我吃鱼"))
     ((citation,),) = [statement.citations for statement in view.list_statements()]
     assert (citation.quote, citation.start, citation.end) == ("我吃鱼", 3, 6)
 
 
-def test_an_empty_quote_stands_for_the_best_clause_of_the_message_that_is_named() -> None:
+def test_empty_quote_is_replaced_by_the_best_clause_of_its_message() -> None:
     view, _ = verify_statements([draft("a staff nurse", ("m1", " "))], retrieved(NURSE))
     (statement,) = view.list_statements()
     assert statement.citations[0].quote.startswith("I'm a staff nurse")
@@ -150,7 +150,7 @@ def test_equal_statements_are_merged() -> None:
     assert [citation.quote for citation in statement.citations] == ["不吃辣", "我从小不吃辣"]
 
 
-def test_numbers_and_lengths_are_bounded() -> None:
+def test_statement_counts_and_lengths_are_limited() -> None:
     content = "词" * 5_000
     many = [draft(f"{number} " + "x" * 2_000, *[("m1", "词" * 3_000)] * 40) for number in range(200)]
     view, notes = verify_statements(many, retrieved(content))
@@ -161,7 +161,7 @@ def test_numbers_and_lengths_are_bounded() -> None:
     assert "150" in notes[-1].text
 
 
-def test_a_text_that_no_encoder_takes_is_made_presentable() -> None:
+def test_lone_surrogates_in_a_statement_are_replaced() -> None:
     view, _ = verify_statements([draft("nurse \ud83d", ("m1", "staff nurse"))], retrieved(NURSE))
     (statement,) = view.list_statements()
     assert statement.text.encode()
