@@ -5,7 +5,7 @@ from __future__ import annotations
 from nomemory.server.runtime.active_faults import ERASURE, ERASURE_BLOCKED, ActiveFaults
 
 
-def test_a_fault_keeps_its_time_and_says_what_is_wrong_now() -> None:
+def test_fault_keeps_its_start_time_and_has_the_latest_cause() -> None:
     faults = ActiveFaults()
     faults.report(ERASURE, ERASURE_BLOCKED, "the index lexical lags behind the message log", ago_s=60)
     (before,) = faults.list_active_faults()

@@ -75,34 +75,34 @@ def without_metadata(files: set[str]) -> set[str]:
     return {file for file in files if ".dist-info/" not in file}
 
 
-def test_the_clients_wheel_has_the_contract_and_the_client(client_files: set[str]) -> None:
+def test_client_wheel_has_the_contract_and_the_client(client_files: set[str]) -> None:
     assert without_metadata(client_files) == in_the_tree(CLIENT)
     assert {file.split("/")[1] for file in without_metadata(client_files)} == {"client", "frameworks", "v1"}
 
 
-def test_the_servers_wheel_has_everything_else_the_shipped_skills_and_the_sample(server_files: set[str]) -> None:
+def test_server_wheel_has_server_recall_skills_and_sample(server_files: set[str]) -> None:
     expected = in_the_tree(ROOT / "server", ROOT / "recall") | shipped_skills() | {SAMPLE}
     assert without_metadata(server_files) == expected
 
 
-def test_the_wheels_share_no_file_and_the_namespace_is_nobodys(server_files: set[str], client_files: set[str]) -> None:
+def test_wheels_share_no_file_and_have_no_namespace_init(server_files: set[str], client_files: set[str]) -> None:
     assert not server_files & client_files
     assert "nomemory/__init__.py" not in server_files | client_files
 
 
-def test_every_package_says_that_it_is_typed(server_files: set[str], client_files: set[str]) -> None:
+def test_every_package_has_a_typing_marker(server_files: set[str], client_files: set[str]) -> None:
     files = without_metadata(server_files | client_files)
     packages = {file.split("/")[1] for file in files if file.endswith(".py")}
     assert {file.split("/")[1] for file in files if file.endswith("/py.typed")} == packages
 
 
-def test_both_have_one_version_and_the_server_wants_that_client() -> None:
+def test_server_requires_the_client_of_its_version() -> None:
     server, client = project(ROOT), project(CLIENT)
     assert server["version"] == client["version"]
     assert f"nomemory-client=={client['version']}" in server["dependencies"]
 
 
-def test_every_public_package_tells_the_version() -> None:
+def test_every_public_package_has_its_version() -> None:
     versions = {package.__version__ for package in (nomemory.client, nomemory.recall, nomemory.server)}
     assert versions == {project(ROOT)["version"]}
     command = [str(Path(sys.executable).with_name("nomemory")), "--version"]
@@ -110,12 +110,12 @@ def test_every_public_package_tells_the_version() -> None:
     assert done.stdout.split()[-1] in versions
 
 
-def test_the_client_needs_grpc_and_nothing_of_the_server() -> None:
+def test_client_requires_grpc_and_no_server_dependency() -> None:
     needed = {re.split(r"[<>=~]", item)[0] for item in project(CLIENT)["dependencies"]}
     assert needed == {"googleapis-common-protos", "grpcio", "grpcio-status", "protobuf"}
 
 
-def test_both_have_the_licence_and_the_same_example() -> None:
+def test_wheels_have_the_license_and_the_same_example() -> None:
     def example(readme: Path) -> list[str]:
         return re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
 
@@ -123,7 +123,7 @@ def test_both_have_the_licence_and_the_same_example() -> None:
     assert example(CLIENT / "README.md") == example(ROOT / "docs" / "first-steps.md") != []
 
 
-def test_the_page_on_an_index_leads_to_the_repository_and_says_whose_it_is(tmp_path: Path) -> None:
+def test_package_description_has_absolute_links_and_the_registry_name(tmp_path: Path) -> None:
     with zipfile.ZipFile(built(ROOT, "wheel", tmp_path)) as wheel:
         [name] = [item for item in wheel.namelist() if item.endswith(".dist-info/METADATA")]
         page = wheel.read(name).decode().partition("\n\n")[2]

@@ -72,7 +72,7 @@ def serving(installed: Installed) -> Iterator[str]:
         yield server.target
 
 
-def test_the_page_leads_to_the_package_as_it_is() -> None:
+def test_page_shows_the_current_example_package() -> None:
     for file in (PACKAGE / "nomemory_examples").glob("[!_]*.py"):
         assert f"(../{file.relative_to(ROOT).as_posix()})" in PAGE
         assert file.read_text(encoding="utf-8") in blocks("python")
@@ -80,7 +80,7 @@ def test_the_page_leads_to_the_package_as_it_is() -> None:
     assert (PACKAGE / "pyproject.toml").read_text(encoding="utf-8").endswith(entry_points)
 
 
-def test_its_tests_of_the_package_pass(installed: Installed) -> None:
+def test_example_package_tests_pass(installed: Installed) -> None:
     tests = [block for block in blocks("python") if not block.startswith('"""')]
     for number, test in enumerate(tests):
         (installed.folder / f"test_{number}.py").write_text(test, encoding="utf-8")
@@ -89,7 +89,7 @@ def test_its_tests_of_the_package_pass(installed: Installed) -> None:
     assert "4 passed" in done.stdout, done.stdout
 
 
-def test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format(installed: Installed) -> None:
+def test_server_runs_with_extension_embedder_planner_and_format(installed: Installed) -> None:
     with serving(installed) as target:
         imported = installed.command_of_the_page("import", "--json", target=target)
         assert imported.returncode == 0, imported.stderr
@@ -112,7 +112,7 @@ def test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format(i
         ("NOMEMORY_RECALL_PLANNER", "auto, rules, llm, one-search"),
     ],
 )
-def test_a_name_that_nobody_registered_stops_the_start(
+def test_unregistered_extension_prevents_the_start(
     installed: Installed, tmp_path: Path, setting: str, names: str
 ) -> None:
     quiet = {"NOMEMORY_EMBEDDER": "none", "NOMEMORY_DATA": str(tmp_path), "NOMEMORY_LISTEN": "127.0.0.1:0"}
@@ -121,14 +121,14 @@ def test_a_name_that_nobody_registered_stops_the_start(
     assert f"{setting}: unknown name 'absent'; available: {names}" in done.stderr
 
 
-def test_a_format_that_nobody_registered_is_wrong_usage(installed: Installed) -> None:
+def test_unregistered_format_is_a_usage_error(installed: Installed) -> None:
     done = installed.run(NOMEMORY, "import", "day.json", "--format", "absent")
     assert done.returncode == 2
     names = "jsonl, chatgpt, claude, claude-code, codex, cursor, letta, mem0, zep, whatsapp, openai, slack"
     assert f"unknown name 'absent'; available: {names}." in " ".join(done.stderr.split())
 
 
-def test_only_the_part_that_is_chosen_is_imported(installed: Installed) -> None:
+def test_only_the_selected_extension_is_imported(installed: Installed) -> None:
     program = """
 import sys
 from nomemory.server.embedding.factory import choose_embedder
@@ -142,7 +142,7 @@ print(sorted(name for name in sys.modules if name.startswith("nomemory_examples.
     assert done.stdout.strip() == "['nomemory_examples.trigrams']", done.stderr
 
 
-def test_the_doctor_knows_the_embedder_of_a_package(installed: Installed) -> None:
+def test_doctor_checks_an_extension_embedder(installed: Installed) -> None:
     for name, expected in (("trigrams", "trigrams: not called"), ("absent", "unknown name 'absent'")):
         done = installed.run(NOMEMORY, "doctor", NOMEMORY_EMBEDDER=name, COLUMNS="200")
         assert expected in done.stdout, done.stderr

@@ -32,18 +32,18 @@ def register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Register:
     return install
 
 
-def test_the_part_that_an_entry_point_names_is_loaded(register: Register) -> None:
+def test_extension_of_an_entry_point_is_loaded(register: Register) -> None:
     register("one", "capital = string:capwords")
     assert POINT.load("capital")("a part") == "A Part"
 
 
-def test_an_unknown_name_is_told_with_the_known_ones(register: Register) -> None:
+def test_unknown_name_error_lists_the_known_names(register: Register) -> None:
     register("one", "zest = string:capwords\nbold = string:capwords\nplain = string:capwords")
     with pytest.raises(ExtensionError, match=r"^unknown name 'bald'; available: plain, bold, zest$"):
         POINT.load("bald")
 
 
-def test_a_name_registered_by_two_packages_is_refused(register: Register) -> None:
+def test_name_registered_by_two_packages_is_rejected(register: Register) -> None:
     register("one", "capital = string:capwords")
     register("two", "capital = string:capwords")
     with pytest.raises(ExtensionError, match=r"^'capital' is registered by several packages: one, two; uninstall all"):
@@ -51,13 +51,13 @@ def test_a_name_registered_by_two_packages_is_refused(register: Register) -> Non
 
 
 @pytest.mark.parametrize("where", ["no_such_module:part", "string:no_such_part"])
-def test_a_part_that_cannot_be_imported_is_told_with_its_package(register: Register, where: str) -> None:
+def test_extension_import_error_names_the_package(register: Register, where: str) -> None:
     register("one", f"capital = {where}")
     with pytest.raises(ExtensionError, match=r"^cannot import 'capital' from one: .*no_such"):
         POINT.load("capital")
 
 
-def test_no_package_takes_the_name_of_a_built_in_part(register: Register) -> None:
+def test_extension_cannot_override_a_built_in_name(register: Register) -> None:
     register("one", "none = string:capwords", EMBEDDERS.group)
     register("two", "jsonl = string:capwords", IMPORTERS.group)
     assert choose_embedder(Settings.from_environment(embedder="none")).kind == "none"

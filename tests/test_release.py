@@ -32,12 +32,12 @@ def version() -> str:
     return next(release.read_versions())[1]
 
 
-def test_every_place_has_one_version() -> None:
+def test_version_is_equal_in_every_file() -> None:
     assert not list(release.find_release_errors(None))
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_a_place_with_another_version_is_named(path: str, tree: Path) -> None:
+def test_file_with_another_version_is_reported(path: str, tree: Path) -> None:
     if path == "pyproject.toml":
         return  # the others are compared with it
     file = tree / path
@@ -45,7 +45,7 @@ def test_a_place_with_another_version_is_named(path: str, tree: Path) -> None:
     assert any(path in error for error in release.find_release_errors(None, tree))
 
 
-def test_a_tag_is_the_version_and_has_a_section_of_the_changelog(tree: Path) -> None:
+def test_tag_equals_the_version_and_has_a_changelog_section(tree: Path) -> None:
     tag = f"v{version()}"
     release.update_pages(tree)
     changelog = tree / "CHANGELOG.md"
@@ -59,7 +59,7 @@ def test_a_tag_is_the_version_and_has_a_section_of_the_changelog(tree: Path) -> 
     assert release.read_changelog_section(version(), tree) == "New."
 
 
-def test_pages_before_the_first_release_are_named_and_updated(tree: Path) -> None:
+def test_pages_before_the_first_release_are_reported_and_updated(tree: Path) -> None:
     assert {page.name for page in release.find_unreleased_pages()} >= {"README.md", "README.zh.md", "installing.md"}
     assert [str(page.relative_to(tree)) for page in release.find_unreleased_pages(tree)] == ["README.md"]
     assert any(error.startswith("README.md:") for error in release.find_release_errors(f"v{version()}", tree))
@@ -71,7 +71,7 @@ def test_pages_before_the_first_release_are_named_and_updated(tree: Path) -> Non
     assert "\n-->" not in readme
 
 
-def test_pages_promise_no_index_before_the_first_release() -> None:
+def test_pages_show_no_index_installation_before_the_first_release() -> None:
     promise = re.compile(r"(?:uvx|pipx run|pip install) nomemory\b")
     for folder in (ROOT, ROOT / "docs", ROOT / "website"):
         for page in folder.glob("*.md"):
@@ -79,13 +79,13 @@ def test_pages_promise_no_index_before_the_first_release() -> None:
             assert not promise.search(text), page
 
 
-def test_a_package_that_the_mcp_registry_would_not_know_is_noticed(tree: Path) -> None:
+def test_missing_mcp_registry_name_is_reported(tree: Path) -> None:
     readme = tree / "README.md"
     readme.write_text(readme.read_text("utf-8").replace("mcp-name: ", "name: "), "utf-8")
     assert any("mcp-name" in error for error in release.find_release_errors(None, tree))
 
 
-def test_the_registry_is_told_a_command_that_there_is() -> None:
+def test_mcp_registry_manifest_names_an_existing_command() -> None:
     manifest = release.read_server_manifest()
     assert len(manifest["description"]) <= 100  # the registry takes no more
     [package] = manifest["packages"]
@@ -95,7 +95,7 @@ def test_the_registry_is_told_a_command_that_there_is() -> None:
     assert set(options) <= {option for param in subcommand.params for option in param.opts}
 
 
-def test_everything_that_the_workflow_runs_is_there() -> None:
+def test_scripts_of_the_release_workflow_exist() -> None:
     runs = [step["run"] for job in WORKFLOW["jobs"].values() for step in job["steps"] if "run" in step]
     ours = {path for run in runs for path in re.findall(r"(?:scripts|\.ci)/[\w./]+", run)}
     assert {".ci/run", "scripts/check_release", "scripts/build_release"} <= ours
@@ -114,7 +114,7 @@ def test_release_jobs_wait_for_all_checks() -> None:
     assert waits_for("github") == jobs.keys() - {"github"}
 
 
-def test_no_job_may_do_more_than_it_needs() -> None:
+def test_workflow_jobs_have_minimal_permissions() -> None:
     assert WORKFLOW["permissions"] == {"contents": "read"}
     writing = {name for name, job in WORKFLOW["jobs"].items() if job.get("permissions", {}).get("contents") == "write"}
     assert writing == {"go", "github"}

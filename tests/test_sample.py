@@ -93,7 +93,7 @@ def conversations(messages: list[Said]) -> Iterator[list[Said]]:
         yield list(group)
 
 
-def test_every_message_has_the_fields_of_the_form() -> None:
+def test_every_message_has_the_fields_of_the_format() -> None:
     for row in rows("messages.jsonl"):
         assert set(row) >= MESSAGE_FIELDS
         assert set(row) <= MESSAGE_FIELDS | OPTIONAL_FIELDS
@@ -101,7 +101,7 @@ def test_every_message_has_the_fields_of_the_form() -> None:
         assert row["content"].strip()
 
 
-def test_times_are_utc_and_metadata_is_text(messages: list[Said]) -> None:
+def test_times_are_utc_and_metadata_values_are_strings(messages: list[Said]) -> None:
     for message in messages:
         assert message.ts.endswith("Z")
         assert message.at.utcoffset() == timedelta()
@@ -109,7 +109,7 @@ def test_times_are_utc_and_metadata_is_text(messages: list[Said]) -> None:
     assert any(message.metadata for message in messages)
 
 
-def test_message_ids_are_unique_per_user_and_carry_their_user(messages: list[Said]) -> None:
+def test_message_ids_are_unique_and_contain_their_user(messages: list[Said]) -> None:
     keys = Counter((message.user_id, message.message_id) for message in messages)
     assert set(keys.values()) == {1}
     assert all(message.message_id.startswith(f"{message.user_id}-") for message in messages)
@@ -123,13 +123,13 @@ def test_the_sample_has_two_main_users_and_a_small_third(messages: list[Said]) -
     assert sizes["mei"] == 10
 
 
-def test_a_conversation_stands_in_one_piece(messages: list[Said]) -> None:
+def test_conversation_messages_are_contiguous(messages: list[Said]) -> None:
     runs = Counter(run[0].conversation_id for run in conversations(messages))
     assert set(runs.values()) == {1}
     assert all(run[0].conversation_id.startswith(f"{run[0].user_id}-") for run in conversations(messages))
 
 
-def test_time_never_runs_backwards_and_ties_are_few(messages: list[Said]) -> None:
+def test_times_are_nondecreasing_with_few_ties(messages: list[Said]) -> None:
     ties = 0
     for user_id in ("lin", "sam", "mei"):
         for earlier, later in pairwise(of_user(messages, user_id)):
@@ -147,7 +147,7 @@ def test_each_main_user_spans_a_year_in_many_conversations(messages: list[Said],
 
 
 @pytest.mark.parametrize("user_id", ["lin", "sam"])
-def test_each_main_user_speaks_both_languages(messages: list[Said], user_id: str) -> None:
+def test_each_main_user_writes_in_both_languages(messages: list[Said], user_id: str) -> None:
     contents = [message.content for message in of_user(messages, user_id) if message.role == "user"]
     assert sum(bool(HAN.search(text)) for text in contents) >= 4
     assert sum(bool(LATIN.search(text)) for text in contents) >= 10
@@ -158,7 +158,7 @@ def test_only_short_replies_repeat_in_the_sample(messages: list[Said]) -> None:
     assert {content for content, times in counts.items() if times > 1} <= SHORT_REPLIES
 
 
-def test_the_hard_kinds_of_text_are_there(messages: list[Said]) -> None:
+def test_difficult_kinds_of_text_are_included(messages: list[Said]) -> None:
     contents = [message.content for message in messages]
     assert sum(len(content) >= 1000 for content in contents) >= 3
     assert sum(len(content) <= 4 for content in contents) >= 5
@@ -168,22 +168,22 @@ def test_the_hard_kinds_of_text_are_there(messages: list[Said]) -> None:
 
 
 @pytest.mark.parametrize("canary", CANARIES)
-def test_a_canary_word_is_in_one_users_log_only(messages: list[Said], questions: list[Question], canary: str) -> None:
+def test_canary_words_occur_in_the_messages_of_one_user_only(
+    messages: list[Said], questions: list[Question], canary: str
+) -> None:
     holders = {message.user_id for message in messages if canary.lower() in message.content.lower()}
     assert holders == {"mei"}
     askers = {question.user_id for question in questions if canary in f"{question.question} {question.answer}"}
     assert askers <= {"mei"}
 
 
-def test_question_ids_are_unique_and_categories_all_in_use(questions: list[Question]) -> None:
+def test_question_ids_are_unique_and_all_categories_used(questions: list[Question]) -> None:
     assert len({question.question_id for question in questions}) == len(questions)
     assert 40 <= len(questions) <= 60
     assert {question.category for question in questions} == CATEGORIES
 
 
-def test_evidence_is_the_users_own_and_was_said_before_the_question(
-    messages: list[Said], questions: list[Question]
-) -> None:
+def test_evidence_is_earlier_messages_of_the_user(messages: list[Said], questions: list[Question]) -> None:
     messages_by_id = {(message.user_id, message.message_id): message for message in messages}
     for question in questions:
         assert len(set(question.evidence)) == len(question.evidence)
@@ -192,7 +192,7 @@ def test_evidence_is_the_users_own_and_was_said_before_the_question(
             assert evidence.at < question.asked_at, (question.question_id, message_id)
 
 
-def test_only_the_unanswerable_lack_evidence_and_an_answer(questions: list[Question]) -> None:
+def test_only_unanswerable_questions_lack_evidence_and_an_answer(questions: list[Question]) -> None:
     for question in questions:
         unanswerable = question.category == "unanswerable"
         assert (not question.evidence) is unanswerable, question.question_id
@@ -207,15 +207,13 @@ def test_questions_are_asked_in_both_languages(questions: list[Question], user_i
     assert sum(not HAN.search(text) for text in user_questions) >= 5
 
 
-def test_a_change_or_a_contradiction_is_proven_by_more_than_one_message(questions: list[Question]) -> None:
+def test_changes_and_contradictions_have_several_evidence_messages(questions: list[Question]) -> None:
     for question in questions:
         if question.category in {"changed", "contradiction"}:
             assert len(question.evidence) >= 2, question.question_id
 
 
-def test_the_readme_names_messages_that_exist_and_counts_them_right(
-    messages: list[Said], questions: list[Question]
-) -> None:
+def test_readme_names_existing_messages_and_correct_counts(messages: list[Said], questions: list[Question]) -> None:
     page = (SAMPLE / "README.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\b(?:lin|sam|mei)-\d{4}\b", page))
     assert named

@@ -20,7 +20,7 @@ def test_every_threat_names_a_test() -> None:
     assert [entry for entry in threats() if not NAMED.search(entry.splitlines()[1])] == []
 
 
-def test_every_test_that_is_named_exists() -> None:
+def test_every_named_test_exists() -> None:
     named = NAMED.findall(PAGE)
     assert named
     missing = [

@@ -23,13 +23,13 @@ SETTINGS_PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 
 @pytest.mark.parametrize(("group", "name"), FIELDS)
-def test_every_setting_is_read_somewhere(group: str, name: str) -> None:
+def test_every_setting_is_used(group: str, name: str) -> None:
     is_passed_on = group in {"limits", "connections", "identity", "processes", "recall"}
     reads = rf"settings\.{group}\.{name}\b" + (rf"|\b{group}\.{name}\b" if is_passed_on else "")
     assert re.search(reads, READERS), f"nothing reads {group}.{name}"
 
 
-def test_calls_in_flight_leave_time_for_the_commits_before_the_process_is_killed() -> None:
+def test_drain_timeout_leaves_time_for_commits_before_the_process_is_killed() -> None:
     assert list_settings_groups()["timing"].model_fields["drain_timeout_s"].default <= KILLED_AFTER_S / 2
 
 
@@ -52,14 +52,14 @@ def test_each_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> N
     assert (settings.openai.base_url, settings.server.listen) == ("http://127.0.0.1:9/v1", "127.0.0.1:1")
 
 
-def test_an_override_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_override_takes_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_MAX_PAGE_SIZE", "300")
     settings = Settings.from_environment(max_page_size=200)
     assert settings.limits.max_page_size == 200
     assert settings.copy_with_changes(drain_timeout_s=1.0).limits.max_page_size == 200
 
 
-def test_all_invalid_values_are_named_at_once() -> None:
+def test_all_invalid_values_are_reported_together() -> None:
     with pytest.raises(ValidationError) as refused:
         Settings.from_environment(max_page_size=0, recall_context_messages=0)
     assert [fault["loc"][-1] for fault in refused.value.errors()] == [

@@ -14,20 +14,20 @@ COMMANDS = "tests/documentation/test_commands.py::test_every_documented_command_
 IMPORTED = "tests/documentation/test_importing_page.py::test_every_documented_example_is_imported"
 DUMPED = "tests/documentation/test_importing_page.py::test_dump_can_be_reimported"
 KEYS = "tests/documentation/test_authentication_page.py::test_documented_authentication_commands_work"
-SHOWN = "tests/test_extending.py::test_the_page_leads_to_the_package_as_it_is"
-INSTALLED = "tests/test_extending.py::test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format"
+SHOWN = "tests/test_extending.py::test_page_shows_the_current_example_package"
+INSTALLED = "tests/test_extending.py::test_server_runs_with_extension_embedder_planner_and_format"
 RECALLS = "tests/recall/test_public_face.py::test_documented_program_recalls_in_its_own_process"
 AUTHORING = "tests/cli/test_skills_page.py::test_documented_skill_commands_work_in_order"
 CORRECTS = "tests/documentation/test_concepts_page.py::test_documented_correction_prints_the_output_on_the_page"
-OF_THE_PACKAGE = "tests/test_distributions.py::test_both_have_the_licence_and_the_same_example"
+OF_THE_PACKAGE = "tests/test_distributions.py::test_wheels_have_the_license_and_the_same_example"
 CLIENT_RUNS = "tests/clients/test_examples.py::test_example_writes_searches_and_recalls"
-README = "tests/test_first_steps.py::test_python_of_the_readme_prints_the_output_on_the_page"
+README = "tests/test_first_steps.py::test_readme_python_example_prints_the_documented_output"
 QUICKSTART = "tests/test_first_steps.py::test_quickstart_prints_the_answer_on_the_page"
 TALKS = "tests/test_tutorial.py::test_each_command_prints_the_output_on_the_page"
 IS_THE_EXAMPLE = "tests/test_tutorial.py::test_program_on_the_page_is_the_example"
-CALLED = "tests/test_first_steps.py::test_the_grpcurl_lines_of_other_pages_work"
-TYPED = "tests/test_first_steps.py::test_the_commands_of_other_pages_work"
-PROGRAM = "tests/test_first_steps.py::test_the_python_of_other_pages_works"
+CALLED = "tests/test_first_steps.py::test_grpcurl_commands_of_other_pages_work"
+TYPED = "tests/test_first_steps.py::test_commands_of_other_pages_work"
+PROGRAM = "tests/test_first_steps.py::test_python_examples_of_other_pages_work"
 LISTED = "tests/documentation/test_every_block.py::test_every_block_has_a_rule"
 UNFOLDS = "tests/inspector/test_demo.py::test_demo_opens_a_recall_in_the_inspector"
 PARSED = "tests/documentation/test_data.py::test_json_blocks_are_valid"
@@ -69,7 +69,7 @@ RULES = (
     Rule(
         "ARCHITECTURE.md", "", "tests/documentation/test_data.py::test_folders_in_the_architecture_tree_exist", "proto/"
     ),
-    Rule("ARCHITECTURE.md", "", "tests/test_layout.py::test_arrows_point_one_way", "text, spans  <"),
+    Rule("ARCHITECTURE.md", "", "tests/test_layout.py::test_packages_import_only_lower_layers", "text, spans  <"),
     Rule("docs/authentication.md", "sh", KEYS),
     Rule("docs/authentication.md", "python", KEYS),
     Rule(
@@ -109,7 +109,7 @@ RULES = (
     ),
     Rule("docs/extending.md", "toml", SHOWN),
     Rule("docs/extending.md", "python", SHOWN, '"""'),
-    Rule("docs/extending.md", "python", "tests/test_extending.py::test_its_tests_of_the_package_pass"),
+    Rule("docs/extending.md", "python", "tests/test_extending.py::test_example_package_tests_pass"),
     Rule(
         "docs/extending.md",
         "json",
@@ -118,11 +118,11 @@ RULES = (
     Rule("docs/first-steps.md", "sh", COMMANDS, "nomemory serve", SERVES),
     Rule("docs/first-steps.md", "sh", QUICKSTART, "nomemory quickstart"),
     Rule("docs/first-steps.md", "", QUICKSTART),
-    Rule("docs/first-steps.md", "sh", "tests/test_first_steps.py::test_its_grpcurl_lines_work", "grpcurl"),
-    Rule("docs/first-steps.md", "sh", "tests/test_first_steps.py::test_its_commands_work"),
+    Rule("docs/first-steps.md", "sh", "tests/test_first_steps.py::test_grpcurl_commands_work", "grpcurl"),
+    Rule("docs/first-steps.md", "sh", "tests/test_first_steps.py::test_quickstart_commands_work"),
     Rule("docs/concepts.md", "", CORRECTS),
     Rule("docs/concepts.md", "python", CORRECTS),
-    Rule("docs/first-steps.md", "python", "tests/test_first_steps.py::test_its_python_works"),
+    Rule("docs/first-steps.md", "python", "tests/test_first_steps.py::test_python_example_works"),
     Rule("docs/frameworks.md", "python", "tests/frameworks/test_page.py::test_documented_example_finds_the_message"),
     Rule("docs/http.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
     Rule("docs/http.md", "sh", "tests/web/test_http_page.py::test_documented_commands_work_in_order"),
@@ -169,7 +169,7 @@ RULES = (
     Rule("docs/tracing.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/metrics.md", "yaml", "tests/metrics/test_pages.py::test_documented_scrape_configuration_is_valid"),
     Rule("docs/models.md", "sh", COMMANDS, why=OF_OTHERS),
-    Rule("docs/models.md", "", "tests/server/test_chat_model_faults.py::test_the_page_shows_what_doctor_prints"),
+    Rule("docs/models.md", "", "tests/server/test_chat_model_faults.py::test_documented_doctor_output_is_current"),
     Rule(
         "docs/postgresql.md",
         "sh",

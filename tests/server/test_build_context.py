@@ -59,7 +59,7 @@ def conversation(user: str) -> list[m.ChatMessage]:
     ]
 
 
-def test_recent_is_the_running_conversation_and_related_are_the_others(vector_server: Server, user: str) -> None:
+def test_recent_messages_are_the_current_conversation_and_related_the_others(vector_server: Server, user: str) -> None:
     token = write(vector_server, conversation(user))
     reply = build(vector_server, user, turns=[turn("When do we fly to Kochi?")], conversation_id="now", at_least=token)
     assert ids(reply.recent) == ["hello", "reply"]
@@ -69,27 +69,27 @@ def test_recent_is_the_running_conversation_and_related_are_the_others(vector_se
     assert shown == ids([*reply.related, *reply.recent])
 
 
-def test_the_stored_conversation_stands_in_for_turns(vector_server: Server, user: str) -> None:
+def test_stored_conversation_is_used_without_turns(vector_server: Server, user: str) -> None:
     token = write(vector_server, conversation(user))
     reply = build(vector_server, user, conversation_id="now", at_least=token)
     assert ids(reply.recent) == ["hello", "reply"]
     assert "kochi" in ids(reply.related)
 
 
-def test_excluded_conversations_have_no_related_message(vector_server: Server, user: str) -> None:
+def test_excluded_conversations_have_no_related_messages(vector_server: Server, user: str) -> None:
     token = write(vector_server, conversation(user))
     excluded = {"conversation_id": "now", "exclude_conversation_ids": ["travel"]}
     reply = build(vector_server, user, turns=[turn("Kochi?")], at_least=token, **excluded)
     assert ids(reply.related) == ["loose"]
 
 
-def test_tool_output_is_related_only_where_nothing_else_is(vector_server: Server, user: str) -> None:
+def test_tool_output_is_related_only_if_no_other_message_is(vector_server: Server, user: str) -> None:
     token = write(vector_server, [item for item in conversation(user) if item.message_id in {"search", "hello"}])
     reply = build(vector_server, user, turns=[turn("Kochi hotels")], conversation_id="now", at_least=token)
     assert ids(reply.related) == ["search"]
 
 
-def test_other_users_messages_never_appear(vector_server: Server, user: str) -> None:
+def test_messages_of_other_users_are_never_returned(vector_server: Server, user: str) -> None:
     write(vector_server, conversation(f"{user}-other"))
     token = write(vector_server, [new_message(user, "own", "Kochi again.", 50, conversation_id="mine")])
     reply = build(vector_server, user, turns=[turn("Kochi")], conversation_id="now", at_least=token)
@@ -164,7 +164,7 @@ def test_the_text_stays_within_the_limit_and_contents_are_verbatim(
         assert reply.truncated
 
 
-def test_the_smallest_limit_holds_a_message(vector_server: Server, user: str) -> None:
+def test_smallest_limit_admits_a_message(vector_server: Server, user: str) -> None:
     token = write(vector_server, [new_message(user, "m", "Tea. " + "Coffee is not tea. " * 30, 1)])
     reply = build(vector_server, user, turns=[turn("tea")], max_tokens=100, at_least=token)
     assert reply.related[0].message.content.startswith("Tea.")
@@ -172,7 +172,7 @@ def test_the_smallest_limit_holds_a_message(vector_server: Server, user: str) ->
     assert reply.token_count <= 100
 
 
-def test_every_wrong_field_is_named(vector_server: Server, user: str) -> None:
+def test_every_invalid_field_is_reported(vector_server: Server, user: str) -> None:
     wrong = {
         "turns": [r.Turn(text=" ")],
         "conversation_id": "c" * 129,
@@ -197,7 +197,7 @@ def test_every_wrong_field_is_named(vector_server: Server, user: str) -> None:
         ({"conversation_id": "c", "exclude_conversation_ids": list("abcdefghijklmnop")}, "exclude_conversation_ids"),
     ],
 )
-def test_a_request_with_one_wrong_field_is_refused(
+def test_request_with_one_invalid_field_is_rejected(
     vector_server: Server, user: str, wrong: dict[str, object], field: str
 ) -> None:
     with pytest.raises(grpc.RpcError) as refused:
@@ -205,13 +205,13 @@ def test_a_request_with_one_wrong_field_is_refused(
     assert refusal(refused.value).fields == [field]
 
 
-def test_a_context_needs_a_bound_user(vector_server: Server) -> None:
+def test_context_requires_a_bound_user(vector_server: Server) -> None:
     with grpc.insecure_channel(vector_server.target) as channel, pytest.raises(grpc.RpcError) as refused:
         RecallServiceStub(channel).BuildContext(r.BuildContextRequest(conversation_id="c"))
     assert refusal(refused.value).reason == "USER_NOT_BOUND"
 
 
-def test_the_client_gives_what_the_service_gives(vector_server: Server, user: str) -> None:
+def test_client_returns_the_service_response(vector_server: Server, user: str) -> None:
     token = write(vector_server, conversation(user))
     with Client(vector_server.target) as client:
         turns: list[Turn] = [{"role": "user", "text": "Kochi"}]

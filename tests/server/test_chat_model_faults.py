@@ -180,7 +180,7 @@ def test_the_fault_follows_the_kind_of_the_failure(scripted: Scripted) -> None:
     assert scripted.faults() == [(i.COMPONENT_CHAT_MODEL, i.FAULT_KIND_CREDENTIALS_REJECTED)]
 
 
-def test_statements_without_a_valid_quote_are_counted_and_are_no_fault(scripted: Scripted) -> None:
+def test_statements_without_a_valid_quote_are_counted_but_not_a_fault(scripted: Scripted) -> None:
     scripted.recall(status(500))
     reply = scripted.recall(answers(UNCITED))
     assert "no statement of the chat model had a valid quote; showing quotes instead" in [
@@ -190,7 +190,7 @@ def test_statements_without_a_valid_quote_are_counted_and_are_no_fault(scripted:
     assert not scripted.faults()
 
 
-def test_a_deadline_that_is_too_short_for_the_model_is_counted_and_is_no_fault(scripted: Scripted) -> None:
+def test_too_short_deadline_is_counted_but_not_a_fault(scripted: Scripted) -> None:
     scripted.script.answers = [scripted.script.silence]
     with Client(scripted.server.target, timeout=TIMEOUT_S) as client:
         reply = client.recall(QUESTION, user_id="sam")
@@ -208,7 +208,7 @@ def test_status_names_the_fault_of_the_chat_model(scripted: Scripted) -> None:
     assert "status 500" in checks["Server fault"]["finding"]
 
 
-def test_an_unreachable_endpoint_is_a_fault_of_a_recall_only_server_too(tmp_path: Path) -> None:
+def test_unreachable_endpoint_is_a_fault_of_a_recall_only_server(tmp_path: Path) -> None:
     with running_script() as script, serving(tmp_path, script, NOWHERE) as scripted:
         reply = scripted.recall()
         assert "the chat model cannot be reached; showing quotes instead" in [note.text for note in reply.limits.notes]
@@ -305,7 +305,7 @@ def test_doctor_names_an_endpoint_that_is_not_running(scripted: Scripted) -> Non
     assert "OPENAI_BASE_URL" in check["advice"]
 
 
-def test_the_page_shows_what_doctor_prints(scripted: Scripted) -> None:
+def test_documented_doctor_output_is_current(scripted: Scripted) -> None:
     [block] = re.findall("```\n(✗.*?)```", MODELS_PAGE.read_text("utf-8"), re.DOTALL)
     environment = {"OPENAI_BASE_URL": NOWHERE, "NOMEMORY_RECALL_MODEL": "Qwen/Qwen3-8B", "NOMEMORY_EMBEDDER": "none"}
     shown = run("doctor", "--data", "none", "--target", scripted.server.target, **environment).stdout

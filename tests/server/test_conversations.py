@@ -52,9 +52,7 @@ interleaved = st.lists(
 
 @given(talk=interleaved, size=st.integers(1, 8))
 @HERE
-def test_conversations_are_what_brute_force_sums_up(
-    vector_server: Server, talk: list[tuple[str, int]], size: int
-) -> None:
+def test_conversations_equal_brute_force_results(vector_server: Server, talk: list[tuple[str, int]], size: int) -> None:
     user = f"user-{uuid.uuid4().hex}"
     messages = [new_message(user, f"m{n}", "x", ts, conversation_id=name) for n, (name, ts) in enumerate(talk)]
     write(vector_server, [*messages, new_message(f"{user}-other", "m0", "x", 99, conversation_id="a")])
@@ -65,7 +63,7 @@ def test_conversations_are_what_brute_force_sums_up(
 
 @given(talk=interleaved, size=st.integers(1, 3), seed=st.integers(0, 10_000))
 @HERE
-def test_conversations_come_once_while_messages_are_written_replaced_and_deleted(
+def test_conversations_are_listed_once_during_changes(
     vector_server: Server, talk: list[tuple[str, int]], size: int, seed: int
 ) -> None:
     user, draw = f"user-{uuid.uuid4().hex}", random.Random(seed)  # noqa: S311 - seeded
@@ -90,7 +88,7 @@ def test_conversations_come_once_while_messages_are_written_replaced_and_deleted
     assert left <= set(walked) <= begun
 
 
-def test_a_conversation_that_moves_back_after_it_was_delivered_does_not_come_again(
+def test_listed_conversation_is_not_repeated_when_its_latest_message_is_deleted(
     vector_server: Server, user: str
 ) -> None:
     times = {"a": [1, 9], "b": [2, 8], "c": [0, 7], "d": [5, 6]}
@@ -109,7 +107,7 @@ def test_a_conversation_that_moves_back_after_it_was_delivered_does_not_come_aga
     assert walked == [("a", 2), ("c", 2), ("d", 1), ("b", 1)]
 
 
-def test_a_cursor_holds_as_many_interleaved_conversations_as_there_are(vector_server: Server, user: str) -> None:
+def test_cursor_supports_4000_interleaved_conversations(vector_server: Server, user: str) -> None:
     ends = [(name, ts) for name in range(4000) for ts in (name, 10_000 + name)]
     messages = [new_message(user, f"m{name}-{ts}", "x", ts, conversation_id=f"c{name}") for name, ts in ends]
     for at in range(0, len(messages), 1000):

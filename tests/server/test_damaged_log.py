@@ -77,7 +77,7 @@ def test_damaged_message_is_not_returned_and_hides_no_other_message(start: Start
         assert ids(server.query.LexicalSearch(request, timeout=WAIT_S).items) == ["new"]
 
 
-def test_the_status_names_a_damaged_message_that_nobody_read(start: Start, own_settings: Settings) -> None:
+def test_status_reports_a_damaged_message_before_it_is_read(start: Start, own_settings: Settings) -> None:
     flip(filled(start, own_settings), b"cask number 77")
     with start(own_settings) as server:
         assert until(lambda: log_status(server).HasField("check_ts"))
@@ -86,9 +86,7 @@ def test_the_status_names_a_damaged_message_that_nobody_read(start: Start, own_s
         assert (log_status(server, "hurt").damaged, log_status(server, "sound").damaged) == (1, 0)
 
 
-def test_the_status_knows_of_damage_that_a_read_meets_before_the_check_does(
-    start: Start, own_settings: Settings
-) -> None:
+def test_status_reports_damage_found_by_a_read(start: Start, own_settings: Settings) -> None:
     data = own_settings.server.data
     with start(own_settings) as server:
         write(server, *(new_message("first", f"m{n}", "many others", ts=n) for n in range(500)))
@@ -123,7 +121,7 @@ def test_damaged_page_fails_reads_and_is_shown_in_the_status(start: Start, own_s
         assert until(lambda: log_status(server).error != "")
 
 
-def test_a_sound_log_has_no_fault(start: Start, own_settings: Settings) -> None:
+def test_undamaged_log_has_no_fault(start: Start, own_settings: Settings) -> None:
     filled(start, own_settings)
     with start(own_settings) as server:
         assert until(lambda: log_status(server).HasField("check_ts"))

@@ -193,9 +193,7 @@ def with_orphans(written: Path, tmp_path: Path) -> Settings:
     return settings
 
 
-def test_vectors_of_messages_that_are_gone_are_said_and_removed_by_a_server(
-    start: Start, with_orphans: Settings
-) -> None:
+def test_vectors_of_deleted_messages_are_reported_and_removed(start: Start, with_orphans: Settings) -> None:
     findings = asyncio.run(check_vector_index(with_orphans))
     assert findings is not None
     assert (findings.orphans, findings.mismatched, findings.is_consistent) == (3, 0, False)
@@ -205,7 +203,7 @@ def test_vectors_of_messages_that_are_gone_are_said_and_removed_by_a_server(
     assert asyncio.run(versions_in(with_orphans, "u0", "nobody")) == list(range(1, EACH + 1))
 
 
-def test_a_check_without_a_server_says_how_much_is_missing(written: Path, tmp_path: Path) -> None:
+def test_offline_check_reports_the_number_of_missing_vectors(written: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(written, data)
     findings = asyncio.run(check_vector_index(settings_of(data)))

@@ -46,7 +46,7 @@ def words(server: Server, token: str, text: str = "hello") -> list[str]:
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
-def test_a_server_starts_on_a_damaged_index(start: Start, own_settings: Settings, extension: str) -> None:
+def test_server_starts_with_a_damaged_lexical_index(start: Start, own_settings: Settings, extension: str) -> None:
     with start(own_settings) as server:
         token = write(server, new_message("u", "m", "hello"))
         assert words(server, token) == ["m"]
@@ -55,7 +55,7 @@ def test_a_server_starts_on_a_damaged_index(start: Start, own_settings: Settings
         assert words(server, token) == ["m"]
 
 
-def test_damage_under_a_running_server_is_mended_and_shown(start: Start, own_settings: Settings) -> None:
+def test_index_damage_of_a_running_server_is_repaired_and_reported(start: Start, own_settings: Settings) -> None:
     with start(own_settings) as server:
         words(server, write(server, new_message("u", "m0", "hello", ts=0)))
         cut(own_settings.server.data, "term")

@@ -143,7 +143,7 @@ def nameless(request_id: str) -> i.WriteMessagesRequest:
 
 
 @pytest.mark.timeout(180)
-def test_generated_ids_keep_their_order_and_requests_their_ids_across_kill_9(tmp_path: Path) -> None:
+def test_generated_ids_and_request_ids_survive_sigkill(tmp_path: Path) -> None:
     sent: dict[str, list[str]] = {}
     for turn in range(ROUNDS):
         server = Process(tmp_path / "data")

@@ -186,7 +186,7 @@ def test_erased_content_is_absent_from_all_files(start: Start, erasing: Settings
 
 
 @pytest.mark.timeout(180)
-def test_the_space_of_what_is_deleted_comes_back(start: Start, own_settings: Settings, tmp_path: Path) -> None:
+def test_space_of_deleted_messages_is_freed(start: Start, own_settings: Settings, tmp_path: Path) -> None:
     soon = {"erase_within_s": 1.0, "vector_flush_interval_s": 0.5}
     many = [
         new_message("keeper", f"keeper-id-{n}", f"word{n} " * 100, ts=n, embedding=vector_of("keeper", n))
@@ -208,7 +208,7 @@ def test_the_space_of_what_is_deleted_comes_back(start: Start, own_settings: Set
 
 
 @pytest.mark.timeout(180)
-def test_a_server_that_is_killed_while_it_erases_loses_nothing_and_goes_on(tmp_path: Path) -> None:
+def test_server_killed_during_an_erasure_resumes_without_loss(tmp_path: Path) -> None:
     data = tmp_path / "data"
     settings = {"NOMEMORY_ERASE_WITHIN_S": "0.5", "NOMEMORY_ERASE_BATCH_SIZE": "10", "NOMEMORY_ERASE_MAX_PAGES": "10"}
     with patch.dict(os.environ, {**settings, "NOMEMORY_ERASE_MAX_VACUUM_BYTES": "0"}):

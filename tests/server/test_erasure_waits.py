@@ -40,7 +40,7 @@ def soon(own_settings: Settings) -> Settings:
 
 
 @pytest.mark.timeout(180)
-def test_erasure_of_vectors_waits_for_disk_space_while_they_stay_searchable(
+def test_erasure_of_vectors_waits_for_disk_space_without_blocking_searches(
     start: Start, soon: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = soon.server.data

@@ -42,7 +42,7 @@ def info_of(status: status_pb2.Status) -> error_details_pb2.ErrorInfo:
     return info
 
 
-def test_a_thousand_bad_messages_are_refused_with_as_many_violations_as_fit(vector_server: Server) -> None:
+def test_violations_of_1000_invalid_messages_are_truncated_to_fit(vector_server: Server) -> None:
     request = i.WriteMessagesRequest(messages=[bad_in_every_field()] * 1_000)
     with pytest.raises(grpc.RpcError) as error:
         vector_server.ingest.WriteMessages(request, metadata=(("x-request-id", LONGEST_ID),))

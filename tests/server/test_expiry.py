@@ -82,9 +82,7 @@ def wait_until(at_s: float) -> None:
     time.sleep(max(0.0, at_s - time.time()) + 0.01)
 
 
-def test_a_message_is_gone_from_every_read_at_its_moment_before_anything_deletes_it(
-    start: Start, own_settings: Settings, user: str
-) -> None:
+def test_message_is_hidden_from_every_read_at_its_expiry_time(start: Start, own_settings: Settings, user: str) -> None:
     with start(own_settings.copy_with_changes(retention_sweep_interval_s=3600.0)) as server:
         at_s = time.time() + 3.0
         written = write(server, tea(user, "a", 1), expiring(tea(user, "b", 2), at_s), tea(user, "c", 3))
@@ -118,7 +116,7 @@ def test_expired_messages_are_deleted_from_log_and_indexes(start: Start, own_set
         assert found_by_every_read(server, user, "a")["hybrid"] == ["a"]
 
 
-def test_a_greatest_age_holds_for_every_message(start: Start, own_settings: Settings, user: str) -> None:
+def test_maximum_age_applies_to_every_message(start: Start, own_settings: Settings, user: str) -> None:
     settings = own_settings.copy_with_changes(retention_days=10.0, retention_sweep_interval_s=3600.0)
     with start(settings) as server:
         now = time.time()
@@ -137,13 +135,13 @@ def test_a_greatest_age_holds_for_every_message(start: Start, own_settings: Sett
         assert count(server, user) == 2
 
 
-def test_the_expiry_comes_back_with_the_message(vector_server: Server, user: str) -> None:
+def test_expiry_time_is_returned_with_the_message(vector_server: Server, user: str) -> None:
     message = expiring(new_message(user, "a", "x"), time.time() + 1000)
     write(vector_server, message)
     assert list(vector_server.query.ListMessages(q.ListMessagesRequest(user_id=user)).items) == [message]
 
 
-def test_the_same_message_with_another_expiry_is_a_conflict_unless_replaced(vector_server: Server, user: str) -> None:
+def test_different_expiry_is_a_conflict_unless_replaced(vector_server: Server, user: str) -> None:
     first, other = (expiring(new_message(user, "a", "x"), time.time() + later) for later in (1000, 2000))
     write(vector_server, first)
     assert write(vector_server, first).results[0].outcome == i.WRITE_OUTCOME_UNCHANGED
@@ -154,14 +152,14 @@ def test_the_same_message_with_another_expiry_is_a_conflict_unless_replaced(vect
     assert write(vector_server, other, replace=True).results[0].outcome == i.WRITE_OUTCOME_REPLACED
 
 
-def test_an_expired_message_makes_room_for_another_with_its_id(vector_server: Server, user: str) -> None:
+def test_id_of_an_expired_message_can_be_reused(vector_server: Server, user: str) -> None:
     write(vector_server, expiring(new_message(user, "a", "x", ts=1), 2))
     assert write(vector_server, new_message(user, "a", "y")).results[0].outcome == i.WRITE_OUTCOME_CREATED
     assert count(vector_server, user) == 1
 
 
 @pytest.mark.parametrize("at_s", [5, 4])
-def test_an_expiry_that_is_not_after_the_message_is_refused(vector_server: Server, user: str, at_s: float) -> None:
+def test_expiry_before_the_message_time_is_rejected(vector_server: Server, user: str, at_s: float) -> None:
     with pytest.raises(grpc.RpcError) as error:
         write(
             vector_server,
@@ -173,7 +171,7 @@ def test_an_expiry_that_is_not_after_the_message_is_refused(vector_server: Serve
     assert sorted(refused.fields) == ["messages[0].expire_ts", "messages[1].expire_ts", "messages[1].user_id"]
 
 
-def test_an_import_reports_an_expiry_that_is_not_after_the_message(vector_server: Server, user: str) -> None:
+def test_import_reports_an_expiry_before_the_message_time(vector_server: Server, user: str) -> None:
     batch = i.ImportMessagesRequest(
         messages=[expiring(new_message(user, "a", "x", ts=5), 5), new_message(user, "b", "x")]
     )

@@ -96,7 +96,7 @@ def test_export_applies_its_filter(
     assert ids(exported(batches)) == [item.message_id for item in matching(conversation[:6], filter_values)][::-1]
 
 
-def test_writes_during_an_export_do_not_disturb_it(small_batches: Server, user: str) -> None:
+def test_writes_during_an_export_do_not_affect_it(small_batches: Server, user: str) -> None:
     for n in range(12):
         write(small_batches, [new_message(user, f"m{n:02}", "x", ts=n)])
     exported, cursor = list[str](), ""
@@ -114,7 +114,7 @@ def test_writes_during_an_export_do_not_disturb_it(small_batches: Server, user: 
     assert (exported, cursor) == ([f"m{n:02}" for n in range(12) if n not in (7, 10)], "")
 
 
-def test_an_import_takes_the_batches_of_an_export_as_they_are(
+def test_import_accepts_exported_batches_unchanged(
     vector_server: Server,
     start: Callable[[Settings], AbstractContextManager[Server]],
     own_settings: Settings,
@@ -130,7 +130,7 @@ def test_an_import_takes_the_batches_of_an_export_as_they_are(
         assert exported(export(empty, user)) == exported(batches)
 
 
-def test_an_export_has_the_deadline_of_an_import_if_its_client_sets_none(
+def test_export_without_a_client_deadline_has_the_import_deadline(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     with start(own_settings.copy_with_changes(default_deadline_s=1e-9)) as server:

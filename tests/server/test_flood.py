@@ -76,7 +76,7 @@ def test_rejected_recall_reports_the_reason(small: Server) -> None:
     assert {item.reason for item in refused_calls} == {"OVERLOADED"}
 
 
-def test_the_server_says_how_many_reads_it_has_in_hand_and_has_refused(small: Server) -> None:
+def test_status_has_the_numbers_of_active_and_rejected_reads(small: Server) -> None:
     request = q.HybridSearchRequest(user_id="loud", query_text=QUESTION)
     flood = [small.query.HybridSearch.future(request, timeout=60) for _ in range(CALLERS)]
     refused = sum(call.exception() is not None for call in flood)
@@ -86,7 +86,7 @@ def test_the_server_says_how_many_reads_it_has_in_hand_and_has_refused(small: Se
     assert info.limits.max_inflight_reads_per_user == 2
 
 
-def test_a_recall_over_another_server_that_has_no_room_says_so(start: Start, own_settings: Settings) -> None:
+def test_recall_reports_an_overloaded_upstream_server(start: Start, own_settings: Settings) -> None:
     full = own_settings.copy_with_changes(max_inflight_reads_per_user=1)
     with (
         start(full) as server,

@@ -26,7 +26,7 @@ EAST = [1.0, 0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("in_database", [False, True])
-def test_a_server_of_another_log_does_not_start_on_a_qdrant_that_is_used(
+def test_server_does_not_start_with_a_qdrant_collection_of_another_log(
     own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path, *, in_database: bool
 ) -> None:
     with run_fake_qdrant() as qdrant:

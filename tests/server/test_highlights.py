@@ -30,7 +30,7 @@ def search(server: Server, user: str, token: str, **fields: object) -> q.Lexical
     return server.query.LexicalSearch(q.LexicalSearchRequest(user_id=user, at_least=token, **fields))  # type: ignore[arg-type]
 
 
-def test_many_matches_in_long_messages_do_not_blow_up_the_reply(vector_server: Server, user: str) -> None:
+def test_many_matches_in_long_messages_do_not_enlarge_the_response(vector_server: Server, user: str) -> None:
     token = write(vector_server, *(new_message(user, f"m{n:02}", LONG, ts=n) for n in range(12)))
     reply = search(vector_server, user, token)
     assert reply.ByteSize() <= 3_000_000
@@ -40,7 +40,7 @@ def test_many_matches_in_long_messages_do_not_blow_up_the_reply(vector_server: S
         assert highlight.truncated
 
 
-def test_a_match_beyond_what_is_looked_at_is_found_but_not_shown(vector_server: Server, user: str) -> None:
+def test_match_beyond_the_scan_limit_is_returned_without_highlight(vector_server: Server, user: str) -> None:
     token = write(vector_server, new_message(user, "m", "a " * 15_000 + "b"), new_message(user, "n", "a b", ts=1))
     highlights = dict(zip(["n", "m"], search(vector_server, user, token).highlights, strict=True))
     assert (len(highlights["n"].spans), highlights["n"].truncated) == (1, False)

@@ -180,7 +180,7 @@ async def test_hook_receives_the_bound_user() -> None:
     assert hook.calls[0][1].require_bound_user() == "ann"
 
 
-async def test_a_stream_of_replies_passes_both() -> None:
+async def test_streamed_responses_pass_interceptors_and_hooks() -> None:
     hook = Recorder()
     async with hosting(HostInterceptors((Interceptor(),), (hook,))) as channel:
         stream = RecallServiceStub(channel).StreamRecall(r.StreamRecallRequest(), metadata=(("x-user", "ann"),))
@@ -218,7 +218,7 @@ async def test_unauthenticated_request_is_not_read() -> None:
     assert not interceptor.requests
 
 
-async def test_calls_at_the_same_time_do_not_see_each_other() -> None:
+async def test_concurrent_calls_are_isolated() -> None:
     hook = Recorder()
     users = [f"user-{n}" for n in range(40)]
     async with hosting(HostInterceptors(before_handler=(hook,))) as channel:
@@ -261,7 +261,7 @@ async def test_server_deadline_applies_to_hooks() -> None:
     assert refusal(error.value).reason == "DEADLINE_EXCEEDED"
 
 
-async def test_trailing_metadata_of_an_interceptor_stands_beside_the_request_id() -> None:
+async def test_trailing_metadata_has_interceptor_values_and_the_request_id() -> None:
     class Stamp(grpc.aio.ServerInterceptor):
         async def intercept_service(
             self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
@@ -284,7 +284,7 @@ async def test_trailing_metadata_of_an_interceptor_stands_beside_the_request_id(
     assert (trailing["x-host"], trailing["x-request-id"]) == ("1", "mine")
 
 
-async def test_health_passes_interceptors_and_no_hook() -> None:
+async def test_health_check_passes_interceptors_but_no_hook() -> None:
     interceptor, hook = Interceptor(), Recorder()
     async with hosting(HostInterceptors((interceptor,), (hook,))) as channel:
         reply = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())

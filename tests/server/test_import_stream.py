@@ -76,7 +76,7 @@ def test_invalid_batch_ends_the_import_and_keeps_earlier_batches(vector_server: 
     assert sorted(ids(stored)) == ["a", "b", "c"]
 
 
-def test_bytes_that_are_no_batch_are_placed_too(vector_server: Server, user: str) -> None:
+def test_malformed_batch_is_reported_with_its_position(vector_server: Server, user: str) -> None:
     with grpc.insecure_channel(vector_server.target) as channel:
         call: Any = channel.stream_unary("/nomemory.v1.IngestService/ImportMessages")
         with pytest.raises(grpc.RpcError) as error:

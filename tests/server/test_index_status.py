@@ -54,7 +54,7 @@ def test_user_status_does_not_reveal_other_writes(start: Start, own_settings: Se
         assert status(server).log.sequence == 21
 
 
-def test_an_indexer_that_cannot_work_is_named_and_holds_up_nothing_else(start: Start, own_settings: Settings) -> None:
+def test_failing_indexer_is_reported_and_blocks_nothing_else(start: Start, own_settings: Settings) -> None:
     with TantivyLexicalWriter(own_settings.server.data / DIRECTORY, 15_000_000), start(own_settings) as server:
         token = write(server, new_message("u", "m", "hello"))
         until(lambda: status(server).lexical.error == "ValueError")

@@ -100,7 +100,7 @@ async def test_unexpected_error_reveals_nothing() -> None:
     assert PRIVATE not in repr(error.value) + str(error.value.trailing_metadata())
 
 
-async def test_a_stream_that_breaks_midway_shows_nothing_of_why() -> None:
+async def test_interrupted_stream_reveals_no_details() -> None:
     async with misbehaving() as stub:
         stream = stub.ExportMessages(q.ExportMessagesRequest())
         assert await stream.read() == q.ExportMessagesResponse()
@@ -144,7 +144,7 @@ def test_request_id_is_returned_or_generated(vector_server: Server) -> None:
     assert len(dict(call.trailing_metadata())["x-request-id"]) == 26
 
 
-def test_health_answers_for_the_server_and_each_service(vector_server: Server) -> None:
+def test_health_check_covers_the_server_and_each_service(vector_server: Server) -> None:
     with grpc.insecure_channel(vector_server.target) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         for name in ("", "nomemory.v1.QueryService", "nomemory.v1.IngestService"):
@@ -188,7 +188,7 @@ def grpcurl(server: Server, method: str, body: str) -> subprocess.CompletedProce
         ),
     ],
 )
-def test_people_can_call_it_without_proto_files(
+def test_reflection_clients_can_call_without_proto_files(
     vector_server: Server, user: str, client: Callable[[Server, str, str], subprocess.CompletedProcess[str]]
 ) -> None:
     message = {"user_id": user, "role": "ROLE_USER", "ts": "2026-03-01T08:00:00.25Z", "content": "我不吃辣"}

@@ -41,7 +41,7 @@ def seen(server: Server, user: str, token: str) -> list[object]:
     ]
 
 
-def test_another_users_writes_change_neither_scores_nor_order(vector_server: Server, user: str) -> None:
+def test_writes_of_another_user_change_neither_scores_nor_order(vector_server: Server, user: str) -> None:
     mine = [
         new_message(user, f"m{n}", text, ts=n, embedding=(1.0, n, 0.0, 0.0))
         for n, text in enumerate(["火锅 tea", "火锅", "tea run", "我不吃辣", "running the run", "火锅 火锅 tea"])
@@ -63,7 +63,7 @@ awkward_users = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size
 
 @given(names=st.lists(awkward_users, min_size=2, max_size=4, unique=True))
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_users_with_awkward_names_see_their_own_messages_only(vector_server: Server, names: list[str]) -> None:
+def test_users_with_unusual_ids_see_only_their_messages(vector_server: Server, names: list[str]) -> None:
     mark = uuid.uuid4().hex[:8]
     users = [f"{mark}{name}" for name in names]
     token = write(
@@ -87,7 +87,7 @@ def test_users_with_awkward_names_see_their_own_messages_only(vector_server: Ser
         )
 
 
-def test_status_of_a_user_counts_that_user_only(vector_server: Server, user: str) -> None:
+def test_user_status_counts_only_that_user(vector_server: Server, user: str) -> None:
     token = write(
         vector_server,
         [new_message(user, "a", "x"), new_message(user, "b", "x"), new_message(f"{user}-other", "c", "x")],

@@ -21,7 +21,7 @@ def test_key_file_is_created_once_with_owner_only_permissions(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_key_is_on_the_disk_before_it_is_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_synced_to_disk_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -34,7 +34,7 @@ def test_a_key_is_on_the_disk_before_it_is_in_its_place(tmp_path: Path, monkeypa
     assert len(load_or_create_key(path)) == KEY_BYTES
 
 
-def test_the_directory_is_made_durable_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_is_synced_after_the_key_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "server.key"
     synced: list[tuple[bool, bool]] = []
 

@@ -105,7 +105,7 @@ def test_cursor_is_bound_to_the_order(vector_server: Server, user: str) -> None:
         assert refusal(error.value).reason == "CURSOR_OTHER_QUERY"
 
 
-def test_writes_between_pages_do_not_disturb_a_listing_that_goes_forward(vector_server: Server, user: str) -> None:
+def test_writes_between_pages_do_not_affect_an_oldest_first_listing(vector_server: Server, user: str) -> None:
     write(vector_server, [new_message(user, f"m{n}", "x", ts=n) for n in range(9)])
     message_ids, cursor, more = list[str](), "", True
     while more:
@@ -136,7 +136,7 @@ def test_users_are_listed_by_id_with_their_counts(
             assert all(len(page) == size for page in pages[:-1])
 
 
-def test_a_user_who_comes_meanwhile_is_listed_if_still_to_come(
+def test_user_added_during_a_listing_is_listed_after_the_cursor(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     with start(own_settings) as server:
@@ -173,7 +173,7 @@ def test_invalid_request_reports_every_violation(
     assert refusal(error.value).fields == fields
 
 
-def test_cursors_are_bound_to_their_method_and_their_user(small_batches: Server, user: str) -> None:
+def test_cursor_is_bound_to_its_method_and_user(small_batches: Server, user: str) -> None:
     for n in range(4):
         write(small_batches, [new_message(user, f"m{n}", "x", ts=n, conversation_id=f"c{n}")])
     query = small_batches.query

@@ -220,7 +220,7 @@ async def test_incomplete_unauthenticated_requests_are_limited() -> None:
             assert await happens([peer], lambda: refused.status == RESOURCE_EXHAUSTED)
 
 
-async def test_a_connection_has_a_limit_of_calls_in_flight() -> None:
+async def test_calls_in_flight_per_connection_are_limited() -> None:
     async with limited() as server:
         with peers(server.target, 1) as (peer,):
             assert await happens([peer], lambda: peer.allowed_streams() == grpc_server.MAX_STREAMS)

@@ -24,7 +24,7 @@ class HaltedLog:
         return 1
 
 
-async def test_a_halted_log_is_told_of_though_its_question_does_not_end() -> None:
+async def test_halted_log_is_reported_while_its_health_check_hangs() -> None:
     log, faults = HaltedLog(), ActiveFaults()
     reports: asyncio.Queue[bool] = asyncio.Queue()
 

@@ -141,7 +141,7 @@ def test_filter_fields_are_validated() -> None:
     assert [violation.field for violation in refused_by.value.violations] == ["metadata"]
 
 
-def test_entries_of_all_messages_together_are_few_and_others_run_while_they_are_counted() -> None:
+def test_total_entries_are_limited_and_counting_does_not_block_other_tasks() -> None:
     tiny = b"\x1a\x00" * (MANY - 1)
     message = b"\x0a" + bytes([len(tiny) & 0x7F | 0x80, len(tiny) >> 7 & 0x7F | 0x80, len(tiny) >> 14]) + tiny
 

@@ -150,7 +150,7 @@ def test_remaining_messages_are_served_after_confirmation(
         assert "rebuilding since startup" in status.vector.notice
 
 
-def test_a_damaged_write_ahead_log_is_a_loss(start: Start, own_settings: Settings, tmp_path: Path) -> None:
+def test_damaged_write_ahead_log_is_reported_as_a_loss(start: Start, own_settings: Settings, tmp_path: Path) -> None:
     with settled(start, own_settings, "apples", "pears", "figs") as server:
         write(server, "apples", "pears", "figs", "plums")
         assert until(lambda: is_settled(server))
@@ -164,7 +164,7 @@ def test_a_damaged_write_ahead_log_is_a_loss(start: Start, own_settings: Setting
         pass
 
 
-def test_a_yes_ends_the_write_tokens_of_before_and_is_needed_once(start: Start, own_settings: Settings) -> None:
+def test_accepting_a_loss_invalidates_write_tokens_and_is_needed_once(start: Start, own_settings: Settings) -> None:
     with settled(start, own_settings, "apples") as server:
         former = write(server, "pears")
     directory = DataDirectory(own_settings.server.data)
@@ -178,7 +178,7 @@ def test_a_yes_ends_the_write_tokens_of_before_and_is_needed_once(start: Start, 
         assert server.ingest.GetIndexStatus(i.GetIndexStatusRequest()).lexical.notice == ""
 
 
-def test_a_new_directory_is_no_loss(start: Start, own_settings: Settings) -> None:
+def test_new_directory_is_not_a_loss(start: Start, own_settings: Settings) -> None:
     for _ in range(2):
         with start(own_settings) as server:
             status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())

@@ -50,7 +50,7 @@ def run(package: str, where: Path, more: dict[str, str], *arguments: str) -> sub
     return subprocess.run(command_line, env=kept | more, cwd=where, capture_output=True, text=True, check=False)
 
 
-def test_a_server_whose_settings_ask_for_no_extra_needs_none(tmp_path: Path) -> None:
+def test_server_without_optional_features_needs_no_extra(tmp_path: Path) -> None:
     packages = sorted({package for _, package, _ in SETTINGS_BY_EXTRA.values()})
     serve = ("serve", "--data", "data", "--listen", "127.0.0.1:0")
     with subprocess.Popen(command(packages, *serve), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
@@ -61,7 +61,7 @@ def test_a_server_whose_settings_ask_for_no_extra_needs_none(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("wanted_by", SETTINGS_BY_EXTRA)
-def test_a_server_that_lacks_an_extra_does_not_start_and_says_what_to_install(wanted_by: str, tmp_path: Path) -> None:
+def test_missing_extra_prevents_the_start_with_an_install_command(wanted_by: str, tmp_path: Path) -> None:
     extra, package, settings = SETTINGS_BY_EXTRA[wanted_by]
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "model.onnx").touch()
@@ -84,7 +84,7 @@ def test_migration_without_the_driver_names_the_missing_extra(tmp_path: Path) ->
     assert "nomemory migrate requires an optional package: pip install 'nomemory[postgres]'" in done.stderr
 
 
-def test_a_skill_is_written_without_the_model_that_cannot_be_asked(tmp_path: Path) -> None:
+def test_skill_is_created_without_an_unavailable_model(tmp_path: Path) -> None:
     new = ("skill", "new", "--scenario", "What a traveller wants to know again", "--name", "travel")
     done = run("openai", tmp_path, {"NOMEMORY_RECALL_MODEL": "qwen3:8b"}, *new)
     assert done.returncode == 0
@@ -92,7 +92,7 @@ def test_a_skill_is_written_without_the_model_that_cannot_be_asked(tmp_path: Pat
     assert (tmp_path / "travel" / "SKILL.md").exists()
 
 
-def test_every_extra_is_asked_for_by_a_setting_above() -> None:
+def test_every_extra_is_required_by_a_tested_setting() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert {extra for extra, _, _ in SETTINGS_BY_EXTRA.values()} | INCLUDED == extras.keys()
     assert all(not extras[name] for name in INCLUDED)

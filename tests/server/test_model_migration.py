@@ -114,7 +114,7 @@ def is_exact(response: q.SemanticSearchResponse, text: str) -> bool:
     return best.message.content == text and best.score > 0.999
 
 
-def test_the_former_model_answers_until_the_new_one_has_everything_over_crashes(data: Path, endpoint: Models) -> None:
+def test_previous_model_serves_until_the_new_index_is_complete_despite_crashes(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
     with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
         assert until(lambda: 0 < status(channel).next_vector.pending < COUNT)
@@ -154,7 +154,7 @@ def info(channel: grpc.Channel) -> s.GetServerInfoResponse:
     return ServerServiceStub(channel).GetServerInfo(s.GetServerInfoRequest(), timeout=30)
 
 
-def test_no_read_mixes_two_models_while_they_are_changed(data: Path, endpoint: Models) -> None:
+def test_reads_never_mix_two_models_during_a_migration(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
     with run(data, endpoint, NEW, NOMEMORY_EMBEDDING_CACHE_SIZE="0") as server:
         channels = [server.channel() for _ in range(3)]
@@ -225,7 +225,7 @@ def answers_with(channel: grpc.Channel, model: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["a package that is gone", None])
-def test_a_model_that_cannot_be_made_any_more_is_said_in_words(data: Path, endpoint: Models, kind: str | None) -> None:
+def test_unavailable_previous_model_is_reported(data: Path, endpoint: Models, kind: str | None) -> None:
     if kind:
         remember(data, '"openai"', f'"{kind}"')
     else:
@@ -246,7 +246,7 @@ def test_a_model_that_cannot_be_made_any_more_is_said_in_words(data: Path, endpo
 @pytest.mark.parametrize(
     ("key", "sent"), [({}, "none"), ({"NOMEMORY_PREVIOUS_EMBEDDING_API_KEY": "former-key"}, "former-key")]
 )
-def test_the_key_of_one_endpoint_is_never_sent_to_another(
+def test_api_key_is_never_sent_to_another_endpoint(
     data: Path, endpoint: Models, key: dict[str, str], sent: str
 ) -> None:
     endpoint.keys.clear()
@@ -259,7 +259,7 @@ def test_the_key_of_one_endpoint_is_never_sent_to_another(
         assert other.keys.get(NEW, {"Bearer new-key"}) == {"Bearer new-key"}
 
 
-def test_a_while_without_a_model_keeps_the_index(data: Path, endpoint: Models) -> None:
+def test_index_is_kept_while_no_model_is_configured(data: Path, endpoint: Models) -> None:
     with fleet(data) as server, grpc.insecure_channel(server.target) as channel:
         assert until(lambda: status(channel).vector.checkpoint == COUNT)
     embedded = len(endpoint.embedded[FORMER])
@@ -296,7 +296,7 @@ def test_the_current_model_serves_while_a_third_is_indexed_after_a_crash(data: P
         assert (response.embedding_model, len(response.items)) == (NEW, COUNT)
 
 
-def test_a_model_that_embeds_hardly_anything_does_not_take_over(data: Path, endpoint: Models) -> None:
+def test_model_that_fails_on_most_messages_is_not_activated(data: Path, endpoint: Models) -> None:
     endpoint.useless.add(NEW)
     with here(data, endpoint, NEW) as channel:
         assert until(lambda: "cannot embed many messages" in status(channel).vector.notice)

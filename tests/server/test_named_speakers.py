@@ -38,7 +38,7 @@ def nearest(server: Server, user: str, text: str, token: str, before: int = 100)
 
 
 @pytest.mark.parametrize("name", ["Melanie", "Mel", "melanie"])
-def test_a_speakers_name_does_not_bring_greetings(server: Server, user: str, name: str) -> None:
+def test_sender_name_in_a_question_does_not_match_greetings(server: Server, user: str, name: str) -> None:
     token = write(server, user, TALK)
     nearest_ids = nearest(server, user, f"Which class did {name} sign up for?", token)
     assert nearest_ids == nearest(server, user, "Which class did sign up for?", token)
@@ -46,12 +46,12 @@ def test_a_speakers_name_does_not_bring_greetings(server: Server, user: str, nam
 
 
 @pytest.mark.parametrize("speakers", ["Melanie", ""], ids=["who speaks", "of nobody who speaks"])
-def test_a_text_that_is_only_a_name_is_looked_for_as_it_is(server: Server, user: str, speakers: str) -> None:
+def test_query_that_is_only_a_name_is_searched_unchanged(server: Server, user: str, speakers: str) -> None:
     token = write(server, user, [(speakers, text) for _, text in TALK])
     assert nearest(server, user, "Melanie", token)[-1][0] == "m2"
 
 
-def test_a_name_without_earlier_messages_is_not_a_speaker(server: Server, user: str) -> None:
+def test_name_without_earlier_messages_is_not_a_sender(server: Server, user: str) -> None:
     write(server, user, TALK)
     token = write(server, user, [*TALK, ("Nadia", "I am new here.")])
     question, bare = "Did Melanie and Nadia meet?", "Did and meet?"

@@ -86,7 +86,7 @@ def by_every_read(query: QueryServiceStub, user: str, token: str) -> Iterator[li
 
 @given(batches=st.lists(st.tuples(st.sampled_from(SENDS), st.integers(1, 5)), min_size=1, max_size=6))
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_read_gives_the_order_in_which_messages_were_given(
+def test_every_read_keeps_the_write_order_of_messages_with_equal_times(
     vector_server: Server, batches: list[tuple[Send, int]]
 ) -> None:
     user, given_in_order = f"order-{uuid4().hex}", list[str]()
@@ -98,7 +98,7 @@ def test_every_read_gives_the_order_in_which_messages_were_given(
         assert contents == given_in_order
 
 
-def test_the_order_holds_across_a_restart(
+def test_order_is_kept_after_a_restart(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, user: str
 ) -> None:
     for life in range(3):

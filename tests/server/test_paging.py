@@ -66,7 +66,7 @@ def walk(
 
 
 @pytest.mark.parametrize("query", [None, "", "火锅", "火锅 tea run", "NOT tea", '"不吃辣" AND run'])
-def test_following_cursors_gives_every_match_once_in_order(vector_server: Server, user: str, query: str | None) -> None:
+def test_cursors_return_every_match_once_in_order(vector_server: Server, user: str, query: str | None) -> None:
     messages = conversation(user, 120)
     token = write(vector_server, messages)
     whole = vector_server.query.LexicalSearch(
@@ -82,9 +82,7 @@ def test_following_cursors_gives_every_match_once_in_order(vector_server: Server
 
 
 @pytest.mark.parametrize("query", [None, "", "火锅", "火锅 tea run", "NOT tea"])
-def test_writes_deletes_and_replacements_between_pages_do_not_disturb_a_listing(
-    vector_server: Server, user: str, query: str | None
-) -> None:
+def test_changes_between_pages_do_not_affect_a_listing(vector_server: Server, user: str, query: str | None) -> None:
     write_token = write(vector_server, conversation(user, 120))
     before = vector_server.query.LexicalSearch(
         q.LexicalSearchRequest(user_id=user, query_text=query or "", page_size=500, at_least=write_token)
@@ -108,7 +106,7 @@ def test_writes_deletes_and_replacements_between_pages_do_not_disturb_a_listing(
 
 
 @pytest.mark.parametrize("query", [None, "", "火锅", "火锅 tea run", "NOT tea"])
-def test_writes_between_pages_do_not_disturb_a_listing_by_metadata(
+def test_writes_between_pages_do_not_affect_a_metadata_listing(
     vector_server: Server, user: str, query: str | None
 ) -> None:
     messages = conversation(user, 120)
@@ -155,7 +153,7 @@ def test_cursor_is_bound_to_the_metadata_filter(vector_server: Server, user: str
         assert refusal(refused.value).reason == "CURSOR_OTHER_QUERY"
 
 
-def test_cursor_belongs_to_the_excluded_conversations_of_its_filter(vector_server: Server, user: str) -> None:
+def test_cursor_is_bound_to_the_excluded_conversations(vector_server: Server, user: str) -> None:
     write(vector_server, [new_message(user, f"m{n}", "tea", n, conversation_id=f"c{n % 4}") for n in range(8)])
     message_filter = m.Filter(exclude_conversation_ids=["c1", "c2"])
     request = q.ListMessagesRequest(user_id=user, page_size=1, filter=message_filter)
@@ -203,7 +201,7 @@ def refused(server: Server, request: q.ListMessagesRequest | q.LexicalSearchRequ
     return answer.reason
 
 
-def test_cursors_are_bound_to_their_query(vector_server: Server, user: str) -> None:
+def test_cursor_is_bound_to_its_query(vector_server: Server, user: str) -> None:
     cursor = cursor_of(vector_server, user)
     other_filter = m.Filter(role=m.ROLE_USER)
     other = "CURSOR_OTHER_QUERY"
@@ -244,7 +242,7 @@ def test_cursor_expires(start: Callable[[Settings], AbstractContextManager[Serve
         assert refused(server, q.ListMessagesRequest(user_id="u", cursor=cursor)) == "CURSOR_EXPIRED"
 
 
-def test_page_is_cut_at_the_reply_size_limit(
+def test_page_is_truncated_at_the_response_size_limit(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     with start(own_settings.copy_with_changes(max_response_bytes=2000)) as server:

@@ -38,7 +38,7 @@ class Panicking(Misbehaving):
         panic()
 
 
-def test_a_panic_is_not_derived_from_exception() -> None:
+def test_panic_is_not_derived_from_exception() -> None:
     with pytest.raises(BaseException, match="greater than 0") as raised:
         panic()
     assert not isinstance(raised.value, Exception)
@@ -57,7 +57,7 @@ async def test_panic_ends_the_call_with_a_status() -> None:
     assert (refused.code, refused.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
 
 
-async def test_a_panic_in_a_task_is_named_and_the_job_is_started_again() -> None:
+async def test_task_panic_is_reported_and_the_job_restarted() -> None:
     supervisor, runs = Supervisor(), [0]
 
     async def job() -> None:
@@ -72,7 +72,7 @@ async def test_a_panic_in_a_task_is_named_and_the_job_is_started_again() -> None
     assert supervisor.fault("another") is None
 
 
-async def test_a_cancelled_job_is_not_started_again() -> None:
+async def test_cancelled_job_is_not_restarted() -> None:
     supervisor, begun = Supervisor(), asyncio.Event()
 
     async def job() -> None:
@@ -87,7 +87,7 @@ async def test_a_cancelled_job_is_not_started_again() -> None:
     assert supervisor.fault("idle") is None
 
 
-async def test_stopping_does_not_wait_until_a_failed_job_would_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stopping_does_not_wait_for_the_retry_of_a_failed_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nomemory.server.runtime.processes.supervisor._FIRST_RESTART_DELAY_S", 3600.0)
     supervisor, failed = Supervisor(), asyncio.Event()
 

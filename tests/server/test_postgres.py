@@ -174,7 +174,7 @@ def test_calls_are_unavailable_only_while_the_database_is_down(
 
 
 @pytest.mark.timeout(240)
-def test_two_servers_of_one_database_answer_alike(
+def test_two_servers_of_one_database_return_equal_results(
     own_settings: Settings,
     postgres: PrivatePostgres,
     start: Callable[[Settings], AbstractContextManager[Server]],
@@ -207,7 +207,7 @@ def test_two_servers_of_one_database_answer_alike(
 
 
 @pytest.mark.timeout(240)
-def test_the_url_of_the_database_is_on_no_command_line(postgres_url: str, tmp_path: Path) -> None:
+def test_database_url_is_not_in_any_command_line(postgres_url: str, tmp_path: Path) -> None:
     with fleet(tmp_path / "data", NOMEMORY_DATABASE_URL=postgres_url) as running:
         ingest = ingest_service_pb2_grpc.IngestServiceStub(running.channel())
         ingest.WriteMessages(

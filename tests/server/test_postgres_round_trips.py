@@ -44,7 +44,7 @@ def written(server: Server, user: str, day: int) -> str:
     return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
 
 
-def test_searches_ask_the_database_few_times(server: Server, statement_log: list[str]) -> None:
+def test_searches_take_few_database_round_trips(server: Server, statement_log: list[str]) -> None:
     """Of a user who has just said something, so that nothing that was kept will do."""
     best = q.HybridSearchRequest(user_id="u", query_text="on which day did we have tea?", query_embedding=EAST)
     near = q.SemanticSearchRequest(user_id="u", query_embedding=EAST)

@@ -44,7 +44,7 @@ def test_acknowledged_write_is_found_immediately(server: Server, user: str) -> N
     assert len(hit_ids(server, user, "火锅")) == 19
 
 
-def test_pages_give_each_match_once_while_others_are_written(server: Server, user: str) -> None:
+def test_pages_return_each_match_once_during_writes(server: Server, user: str) -> None:
     def write(*numbers: int) -> None:
         messages = [
             new_message(user, f"m{number:03}", f"火锅 cat{' dog' * (number % 2)}", ts=number) for number in numbers
@@ -64,7 +64,7 @@ def test_pages_give_each_match_once_while_others_are_written(server: Server, use
     assert [int(each[1:]) % 2 for each in walked] == [1] * 30 + [0] * 30
 
 
-def test_users_who_say_the_same_are_separate(server: Server) -> None:
+def test_equal_messages_of_two_users_are_separate(server: Server) -> None:
     for user, count in (("ann", 1), ("bob", 30)):
         messages = [new_message(user, f"{user}{number}", "火锅 hot pot") for number in range(count)]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
@@ -72,7 +72,7 @@ def test_users_who_say_the_same_are_separate(server: Server) -> None:
         assert hit_ids(server, "ann", text) == ["ann0"]
 
 
-def test_the_index_is_never_behind(server: Server, user: str) -> None:
+def test_postgres_lexical_index_never_lags(server: Server, user: str) -> None:
     server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message(user, "m", "火锅")]))
     status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest(user_id=user))
     assert (status.lexical.checkpoint, status.lexical.pending) == (status.log.sequence, 0)

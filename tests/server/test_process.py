@@ -55,7 +55,7 @@ def finish(server: subprocess.Popen[str]) -> str:
     return errors
 
 
-def test_logs_are_json_and_hold_nothing_that_was_said(tmp_path: Path) -> None:
+def test_logs_are_json_and_contain_no_message_content(tmp_path: Path) -> None:
     with process(tmp_path) as (server, target):
         with grpc.insecure_channel(target) as channel:
             ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
@@ -81,7 +81,7 @@ def test_logs_are_json_and_hold_nothing_that_was_said(tmp_path: Path) -> None:
     assert (tmp_path / "server.key").read_bytes().hex() not in logs
 
 
-def test_sigterm_lets_calls_in_flight_finish_and_loses_nothing(tmp_path: Path) -> None:
+def test_sigterm_completes_calls_in_flight_and_loses_no_write(tmp_path: Path) -> None:
     with process(tmp_path) as (server, target):
         outcomes: list[str] = []
         with grpc.insecure_channel(target) as channel:

@@ -81,7 +81,7 @@ def until(happened: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_a_qdrant_server_that_is_away_is_named_until_it_is_back(start: Start, tmp_path: Path) -> None:
+def test_unreachable_qdrant_server_is_reported_until_it_returns(start: Start, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
     settings = Settings.from_environment(

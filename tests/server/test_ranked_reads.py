@@ -81,7 +81,7 @@ async def log(tmp_path: Path) -> AsyncIterator[SqliteLogReader]:
 
 
 @pytest.mark.parametrize(("min_score", "count"), [(0.5, 3), (None, 20)])
-async def test_a_search_stops_where_scores_fall_below_the_least(
+async def test_search_stops_below_the_minimum_score(
     tmp_path: Path, log: SqliteLogReader, min_score: float | None, count: int
 ) -> None:
     index = Watched(tmp_path / "vectors")
@@ -108,7 +108,7 @@ def fill(directory: Path, upto: int) -> None:
         writer.commit(upto)
 
 
-async def test_a_listing_does_not_end_early_while_its_index_is_built_anew(tmp_path: Path, log: SqliteLogReader) -> None:
+async def test_listing_is_complete_during_an_index_rebuild(tmp_path: Path, log: SqliteLogReader) -> None:
     directory = tmp_path / "words"
     fill(directory, COUNT)
     async with AsyncExitStack() as stack:

@@ -56,7 +56,7 @@ def test_replacements_and_deletions_are_seen_with_their_tokens(vector_server: Se
     assert semantic(vector_server, user, NORTH, gone) == []
 
 
-def test_an_unchanged_write_has_a_token_that_covers_the_first_one(vector_server: Server, user: str) -> None:
+def test_token_of_an_unchanged_write_covers_the_original_write(vector_server: Server, user: str) -> None:
     message = new_message(user, "m", "word", embedding=EAST)
     write(vector_server, message)
     token = write(vector_server, message)
@@ -81,7 +81,7 @@ def test_invalid_write_token_is_rejected(vector_server: Server, user: str, token
         assert (refused.reason, refused.fields) == ("WRITE_TOKEN_INVALID", ["at_least"])
 
 
-def test_deletions_take_effect_in_every_read_at_once(vector_server: Server, user: str) -> None:
+def test_deletions_take_effect_immediately_in_every_read(vector_server: Server, user: str) -> None:
     token = write(vector_server, *(new_message(user, f"m{n}", "word", ts=n, embedding=EAST) for n in range(4)))
     lexical(vector_server, user, "word", token)
     semantic(vector_server, user, EAST, token)

@@ -141,7 +141,7 @@ QUESTIONS = [
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("skill", ["", "hostile"])
-def test_no_question_and_no_skill_reaches_another_user(attacked: Process, question: str, skill: str) -> None:
+def test_questions_and_skills_cannot_read_another_user(attacked: Process, question: str, skill: str) -> None:
     reply = ask(attacked, question, skill=skill)
     assert reply.limits.messages_considered <= 4
     assert all(item.message.message_id.startswith("a") for item in reply.evidence)
@@ -156,7 +156,7 @@ def test_no_question_and_no_skill_reaches_another_user(attacked: Process, questi
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("skill", ["", "hostile"])
-def test_no_turn_reaches_another_user_or_the_log(attacked: Process, question: str, skill: str) -> None:
+def test_turns_cannot_read_another_user_and_are_not_logged(attacked: Process, question: str, skill: str) -> None:
     turns = [r.Turn(role=message_pb2.ROLE_USER, text=f"Brambleworth. {text}") for text in (INJECTION, question)]
     for text in ("", question):
         context = r.RecallContext(turns=turns)
@@ -177,7 +177,9 @@ def test_rejection_does_not_quote_the_turns(attacked: Process) -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_no_question_ranks_another_users_messages_nor_by_them(attacked: Process, question: str) -> None:
+def test_messages_of_another_user_are_not_ranked_and_do_not_affect_the_ranking(
+    attacked: Process, question: str
+) -> None:
     ranked = attacked.query.HybridSearch(q.HybridSearchRequest(user_id=ALICE, query_text=question, explain=True))
     assert {item.message.user_id for item in ranked.items} <= {ALICE}
     answered = str(ranked) + repr(ranked)
@@ -220,7 +222,7 @@ def test_recall_without_exactly_one_user_is_rejected(attacked: Process, metadata
         assert (refused.code, refused.reason) == (grpc.StatusCode.UNAUTHENTICATED, "USER_NOT_BOUND")
 
 
-def test_the_other_user_can_recall_what_is_theirs(attacked: Process) -> None:
+def test_other_user_can_recall_their_own_messages(attacked: Process) -> None:
     reply = ask(attacked, "What is my favourite food?", user=BOB)
     assert reply.evidence
     assert all(any(entry in item.message.content for entry in CANARIES[:2]) for item in reply.evidence)
@@ -280,7 +282,7 @@ def test_out_of_range_times_are_rejected(
 
 
 @pytest.mark.parametrize("seconds", [2**62, -62135596800, 253402300799, -62135596800 + 86_400 * 30])
-def test_extreme_times_that_mean_something_are_answered(attacked: Process, seconds: int) -> None:
+def test_extreme_valid_times_are_answered(attacked: Process, seconds: int) -> None:
     context = r.RecallContext() if seconds == 2**62 else r.RecallContext(now=Timestamp(seconds=seconds))
     budget = r.RecallBudget(timeout=Duration(seconds=seconds)) if seconds == 2**62 else r.RecallBudget()
     for question in ("What did I say recently about food this year?", "我最近说过什么？十二月呢？"):

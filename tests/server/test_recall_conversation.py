@@ -71,13 +71,13 @@ def test_messages_of_another_conversation_are_not_returned(
     assert bool(reply.evidence) is (conversation != "c-absent") or question not in MATCHING
 
 
-def test_without_one_all_conversations_are_looked_at(conversations: RecallServiceStub) -> None:
+def test_all_conversations_are_searched_without_a_conversation_id(conversations: RecallServiceStub) -> None:
     request = r.RecallRequest(question="What did I book for dinner?")
     reply = conversations.Recall(request, metadata=(("x-user-id", USER),))
     assert len({item.message.conversation_id for item in reply.evidence}) > 1
 
 
-def test_the_client_and_a_stream_confine_it_too(conversations: RecallServiceStub, vector_server: Server) -> None:
+def test_client_and_stream_restrict_the_conversation(conversations: RecallServiceStub, vector_server: Server) -> None:
     assert conversations
     with Client(vector_server.target) as client:
         reply = client.recall("What did I book?", user_id=USER, conversation_id="c1")
@@ -122,7 +122,7 @@ def test_the_client_excludes_conversations(conversations: RecallServiceStub, vec
     assert len(listed) == 12
 
 
-def test_every_excluded_conversation_that_cannot_be_one_is_named(conversations: RecallServiceStub) -> None:
+def test_every_invalid_excluded_conversation_id_is_reported(conversations: RecallServiceStub) -> None:
     context = r.RecallContext(exclude_conversation_ids=["c", "c" * 129, " "])
     with pytest.raises(grpc.RpcError) as error:
         conversations.Recall(r.RecallRequest(question="dinner", context=context), metadata=(("x-user-id", USER),))

@@ -73,7 +73,7 @@ def first(client: Client, user: str, vector: Sequence[float] | None) -> list[str
     return [item.message.message_id for item in reply.evidence][:1]
 
 
-def test_the_question_is_searched_for_by_its_vector(client: Client, teller: str) -> None:
+def test_question_embedding_is_used_for_the_search(client: Client, teller: str) -> None:
     assert first(client, teller, EAST) == ["nuts"]
     assert first(client, teller, NORTH) == ["ginger"]
     assert first(client, teller, None) == []
@@ -90,7 +90,7 @@ def test_a_question_embedding_is_used_for_ranking_only_and_its_absence_is_noted(
     assert without.limits.notes[0].code == r.NOTE_CODE_SEMANTIC_INCOMPLETE
 
 
-def test_a_stream_shows_the_step(client: Client, teller: str) -> None:
+def test_stream_includes_the_embedding_search_step(client: Client, teller: str) -> None:
     events = list(client.stream_recall(QUESTION, user_id=teller, question_embedding=EAST))
     assert events[0].step.tool == "hybrid_search"
     assert list(events[0].step.message_ids) == ["nuts", "ginger"]
@@ -98,7 +98,7 @@ def test_a_stream_shows_the_step(client: Client, teller: str) -> None:
 
 
 @BAD
-def test_one_that_makes_no_sense_is_refused_by_name(
+def test_invalid_question_embedding_error_names_the_field(
     client: Client, teller: str, vector: Sequence[float], why: str
 ) -> None:
     with pytest.raises(NoMemoryError) as caught:
@@ -106,12 +106,12 @@ def test_one_that_makes_no_sense_is_refused_by_name(
     refused(caught.value, why)
 
 
-def test_another_process_passes_it_on(elsewhere: Client, teller: str) -> None:
+def test_recall_only_server_forwards_the_question_embedding(elsewhere: Client, teller: str) -> None:
     assert first(elsewhere, teller, EAST) == ["nuts"]
 
 
 @BAD
-def test_another_process_refuses_what_the_store_does(
+def test_recall_only_server_rejects_embeddings_that_the_upstream_rejects(
     elsewhere: Client, teller: str, vector: Sequence[float], why: str
 ) -> None:
     why = why if vector else "must not be the zero vector"

@@ -56,9 +56,7 @@ def evidence_ids(reply: r.RecallResponse) -> set[str]:
 
 
 @pytest.mark.parametrize(("kind", "writes"), [("none", 30), ("own vectors", 30), ("embedded", 60)])
-def test_every_one_of_many_writes_is_recalled_at_once(
-    kind: str, writes: int, request: pytest.FixtureRequest, user: str
-) -> None:
+def test_every_write_is_recalled_immediately(kind: str, writes: int, request: pytest.FixtureRequest, user: str) -> None:
     server: Server = request.getfixturevalue("server" if kind == "embedded" else "vector_server")
     embedding = EAST if kind == "own vectors" else ()
     missed = []
@@ -70,7 +68,7 @@ def test_every_one_of_many_writes_is_recalled_at_once(
     assert not missed
 
 
-def test_a_stream_reads_its_own_writes_too(vector_server: Server, user: str) -> None:
+def test_stream_reads_its_own_writes(vector_server: Server, user: str) -> None:
     with recalling(vector_server) as stub:
         for n in range(20):
             token = write(vector_server, user, n, embedding=EAST)
@@ -78,7 +76,7 @@ def test_a_stream_reads_its_own_writes_too(vector_server: Server, user: str) -> 
             assert f"m{n}" in evidence_ids(events[-1].result)
 
 
-def test_a_process_that_reads_from_another_waits_there(
+def test_recall_only_server_waits_for_writes_of_its_upstream(
     vector_server: Server, start: Start, tmp_path: Path, user: str
 ) -> None:
     alone = Settings.from_environment(
@@ -120,7 +118,7 @@ def behind(own_settings: Settings, start: Start) -> Iterator[tuple[Server, Recal
         yield server, stub, token
 
 
-def test_answers_are_not_denied_while_an_index_lags(behind: tuple[Server, RecallServiceStub, str]) -> None:
+def test_answers_are_not_insufficient_while_an_index_lags(behind: tuple[Server, RecallServiceStub, str]) -> None:
     _, stub, _ = behind
     for question in ("Where did the zebra sleep?", "斑马睡在哪里？"):
         pending = stub.Recall(r.RecallRequest(question=question), metadata=as_user("u"), timeout=20)

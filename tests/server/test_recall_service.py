@@ -52,9 +52,7 @@ def statements(reply: r.RecallResponse) -> list[r.Statement]:
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question["question_id"])
-def test_every_statement_quotes_what_its_user_said_before_the_question(
-    remembering: Server, question: dict[str, str]
-) -> None:
+def test_every_statement_quotes_earlier_messages_of_its_user(remembering: Server, question: dict[str, str]) -> None:
     with Client(remembering.target) as client:
         now = datetime.fromisoformat(question["now"])
         reply = client.recall(question["question"], user_id=question["user_id"], now=now, include_trace=True)
@@ -71,7 +69,7 @@ def test_every_statement_quotes_what_its_user_said_before_the_question(
     assert 0 < reply.limits.tool_calls <= sum(1 for step in reply.trace if step.tool)
 
 
-def test_the_same_code_answers_from_another_process(
+def test_recall_only_server_returns_the_same_answer(
     remembering: Server, start: Callable[[Settings], AbstractContextManager[Server]], tmp_path: Path
 ) -> None:
     alone = Settings.from_environment(
@@ -91,7 +89,7 @@ def test_the_same_code_answers_from_another_process(
     assert not (tmp_path / "nothing").exists()
 
 
-def test_a_recall_says_so_when_there_is_nothing_to_read_from(
+def test_recall_reports_an_unavailable_upstream(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     lost = own_settings.copy_with_changes(recall_upstream="127.0.0.1:9")

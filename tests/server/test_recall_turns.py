@@ -60,7 +60,7 @@ def ids(reply: r.RecallResponse) -> list[str]:
     return [item.message.message_id for item in reply.evidence]
 
 
-def test_a_talk_brings_what_is_nearest_to_what_was_said_last(talked: RecallServiceStub, server: Server) -> None:
+def test_conversation_returns_the_messages_nearest_to_the_last_turn(talked: RecallServiceStub, server: Server) -> None:
     last = "I am going to bake a cake with nuts for the party."
     reply = recalled(talked, turn("Hello!"), turn("Hi, what are you up to?", m.ROLE_ASSISTANT), turn(last))
     nearest = server.query.SemanticSearch(q.SemanticSearchRequest(user_id=ANN, query_text=last, top_k=6))
@@ -69,7 +69,7 @@ def test_a_talk_brings_what_is_nearest_to_what_was_said_last(talked: RecallServi
     assert {dict(step.arguments)["query_text"] for step in reply.trace if "search" in step.tool} == {last}
 
 
-def test_a_statement_in_place_of_a_question_is_a_talk(talked: RecallServiceStub, server: Server) -> None:
+def test_statement_as_question_is_treated_as_conversation(talked: RecallServiceStub, server: Server) -> None:
     statement = "I'm so tired of flying everywhere, it was a long week."
     nearest = server.query.SemanticSearch(q.SemanticSearchRequest(user_id=ANN, query_text=statement, top_k=6))
     evidence_ids = ids(recalled(talked, question=statement))
@@ -77,7 +77,7 @@ def test_a_statement_in_place_of_a_question_is_a_talk(talked: RecallServiceStub,
     assert set(evidence_ids) == {item.message.message_id for item in nearest.items}
 
 
-def test_the_client_takes_turns(talked: RecallServiceStub, server: Server) -> None:
+def test_client_accepts_turns(talked: RecallServiceStub, server: Server) -> None:
     assert talked
     with Client(server.target) as client:
         reply = client.recall(user_id=ANN, turns=[{"role": "user", "text": "My cat is hungry again."}])
@@ -86,12 +86,12 @@ def test_the_client_takes_turns(talked: RecallServiceStub, server: Server) -> No
         assert ids(last.result) == ids(reply)
 
 
-def test_turns_change_nothing_about_a_question_that_says_what_it_means(talked: RecallServiceStub) -> None:
+def test_turns_do_not_affect_a_self_contained_question(talked: RecallServiceStub) -> None:
     question = "What is the name of the cat?"
     assert ids(recalled(talked, turn("The tap drips."), question=question)) == ids(recalled(talked, question=question))
 
 
-def test_turns_help_where_a_question_refers_to_them(talked: RecallServiceStub) -> None:
+def test_turns_resolve_back_references_of_a_question(talked: RecallServiceStub) -> None:
     reply = recalled(talked, turn("I have to think of my sister today."), question="Where does she live?")
     assert "a1" in ids(reply)
     assert [step for step in reply.trace if "my sister" in str(dict(step.arguments).get("query_text"))]
@@ -116,7 +116,7 @@ HOSTILE = (
     question=st.sampled_from(["", "What is the secret dish?", "Where is it?"]),
 )
 @settings(max_examples=25, deadline=None)
-def test_no_turn_reaches_another_user(
+def test_turns_cannot_read_another_user(
     talked: RecallServiceStub, turns: list[tuple[m.Role.ValueType, str]], question: str
 ) -> None:
     reply = recalled(talked, *(turn(text, role) for role, text in turns), question=question)
@@ -167,7 +167,7 @@ def test_request_at_the_limits_is_accepted(talked: RecallServiceStub) -> None:
     assert recalled(talked, turn("Only the assistant speaks.", m.ROLE_ASSISTANT)).evidence
 
 
-def test_turns_are_stored_nowhere(talked: RecallServiceStub, server: Server) -> None:
+def test_turns_are_not_stored(talked: RecallServiceStub, server: Server) -> None:
     recalled(talked, turn("Quixomel brambleworth is what I whisper."))
     files = [path for path in server.settings.server.data.rglob("*") if path.is_file()]
     assert not [path for path in files if b"Quixomel" in path.read_bytes()]

@@ -89,7 +89,7 @@ def cited(statement: r.Statement) -> str:
     return statement.citations[0].message_id
 
 
-def test_superseding_statements_come_first_and_are_named_by_the_superseded(asking: Asking) -> None:
+def test_superseding_statements_are_first_and_referenced_by_the_superseded(asking: Asking) -> None:
     old = embedded_message(asking.user, "old", "My studio is above the bakery in Mill Lane.", 40, STUDIO)
     new = embedded_message(
         asking.user, "new", "My studio is no longer in Mill Lane: it is above the ferry office.", 4, STUDIO
@@ -102,7 +102,7 @@ def test_superseding_statements_come_first_and_are_named_by_the_superseded(askin
     }
 
 
-def test_the_same_holds_in_chinese(asking: Asking) -> None:
+def test_chinese_statements_are_superseded(asking: Asking) -> None:
     old = embedded_message(asking.user, "old", "我的画室在磨坊巷的面包店楼上", 40, STUDIO)
     new = embedded_message(asking.user, "new", "我的画室从磨坊巷搬到渡口边上了", 4, STUDIO)
     asking.write([*chatter(asking.user), old, new])
@@ -144,7 +144,7 @@ def test_a_user_without_messages_gets_an_insufficient_verdict(asking: Asking) ->
     assert (reply.verdict, statements(reply), list(reply.evidence)) == (r.VERDICT_INSUFFICIENT, [], [])
 
 
-def test_both_sides_of_a_contradiction_stand_in_the_view_and_are_a_guess(asking: Asking) -> None:
+def test_both_sides_of_a_possible_contradiction_are_in_the_view(asking: Asking) -> None:
     never = embedded_message(asking.user, "never", "I have never kept bees.", 40, BEES)
     bees = embedded_message(asking.user, "bees", "The bees I keep behind the shed swarmed.", 4, BEES)
     asking.write([*chatter(asking.user), never, bees])
@@ -216,7 +216,7 @@ def test_user_assertions_are_quoted_before_assistant_echoes_and_questions(
     st.sampled_from(["Do I keep bees?", "我养蜜蜂吗？", "Where are the bees?"]),
 )
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_view_cites_messages_and_places_superseding_statements_first(
+def test_arbitrary_views_cite_messages_and_order_superseding_statements_first(
     asking: Asking, drawn: list[tuple[str, int, m.Role.ValueType, Sequence[float]]], question: str
 ) -> None:
     fresh_user = Asking(asking.server, f"user-{uuid.uuid4()}", asking.stub)

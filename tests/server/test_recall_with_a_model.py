@@ -135,7 +135,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_the_model_changes_nothing_that_was_promised(script: ChatScript, client: Client, fault: str) -> None:
+def test_model_faults_yield_only_verified_quotes(script: ChatScript, client: Client, fault: str) -> None:
     script.answers = [FAULTS[fault]]
     reply = client.recall(QUESTION, user_id="sam")
     view_statements = statements(reply)
@@ -155,7 +155,7 @@ def test_a_fault_of_the_model_changes_nothing_that_was_promised(script: ChatScri
     assert "Zephyrquill" not in "".join(script.prompts)
 
 
-def test_silence_ends_with_the_rules(script: ChatScript, client: Client) -> None:
+def test_unresponsive_model_falls_back_to_the_rules(script: ChatScript, client: Client) -> None:
     script.answers = [script.silence]
     reply = client.recall(QUESTION, user_id="sam")
     assert reply.limits.planner == pb.PLANNER_LLM_FALLBACK
@@ -163,7 +163,7 @@ def test_silence_ends_with_the_rules(script: ChatScript, client: Client) -> None
     assert len(script.bodies) == 1  # all of its time is the first question's
 
 
-def test_a_slow_model_has_the_time_that_its_setting_says(script: ChatScript, client: Client) -> None:
+def test_slow_model_can_use_the_configured_timeout(script: ChatScript, client: Client) -> None:
     def slowly(body: Body) -> Reply:
         script.closing.wait(SEARCHING_S * 0.55)  # two of them are longer than all searching may take
         searches = [{"tool": "lexical_search", "args": {"query_text": f"hotpot {len(script.bodies)}", "filter": ANY}}]
@@ -178,7 +178,7 @@ def test_a_slow_model_has_the_time_that_its_setting_says(script: ChatScript, cli
     assert [statement.text for statement in statements(reply)] == ["eats nothing spicy"]
 
 
-def test_each_step_is_shown_as_it_happens(script: ChatScript, client: Client) -> None:
+def test_each_step_is_streamed_as_it_happens(script: ChatScript, client: Client) -> None:
     tool_call = {"tool": "lexical_search", "args": {"query_text": "hotpot", "filter": ANY}}
     script.answers = [answers({"stop": False, "look_up": [tool_call]}), view(STATEMENT, verdict="supported")]
     *steps, last = client.stream_recall(QUESTION, user_id="sam")
@@ -191,7 +191,7 @@ def test_each_step_is_shown_as_it_happens(script: ChatScript, client: Client) ->
     assert (last.result.limits.model_calls, last.result.limits.messages_read) == (2, 3)
 
 
-def test_a_good_answer_is_the_models_with_its_verdict_and_conflict(script: ChatScript, client: Client) -> None:
+def test_valid_model_answer_is_returned_with_verdict_and_conflict(script: ChatScript, client: Client) -> None:
     script.answers = [view(STATEMENT, LOVES, verdict="conflicting", conflicts=[PAIR])]
     reply = client.recall(QUESTION, user_id="sam")
     (conflict,) = reply.conflicts
@@ -208,7 +208,7 @@ def test_nearest_messages_are_attached_if_the_model_finds_no_answer(script: Chat
     assert {item.message.message_id for item in reply.evidence} == CONTENTS.keys()
 
 
-def test_the_model_sees_dated_messages_in_the_order_of_time_as_data(script: ChatScript, client: Client) -> None:
+def test_model_prompt_has_dated_fenced_messages_in_time_order(script: ChatScript, client: Client) -> None:
     script.answers = [view(STATEMENT)]
     client.recall(QUESTION, user_id="sam", time_zone="Asia/Shanghai")
     lines = shown(script.bodies[-1])

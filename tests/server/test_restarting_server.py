@@ -161,6 +161,6 @@ def read_all(connection: socket.socket) -> bytes:
     return b"".join(iter(lambda: connection.recv(4096), b""))
 
 
-async def test_a_server_that_cannot_listen_at_first_says_so() -> None:
+async def test_failure_to_listen_at_startup_is_reported() -> None:
     with pytest.raises(ListenAddressError):
         await RestartingServer(port_is_taken).start(ListenAddress("127.0.0.1", 0))

@@ -74,7 +74,7 @@ def saying_otherwise(server: Server, user: str, token: str) -> list[str]:
 
 
 @pytest.mark.both_logs
-def test_every_read_says_what_took_a_message_back(vector_server: Server, user: str) -> None:
+def test_every_read_returns_the_retraction_of_a_message(vector_server: Server, user: str) -> None:
     token = write(vector_server, tea(user, "a"), tea(user, "b", "a", ts=2))
     assert saying_otherwise(vector_server, user, token) == []
     (first,) = vector_server.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=user, message_ids=["a"])).items
@@ -110,7 +110,7 @@ def test_erased_user_has_no_old_retractions_after_new_writes(vector_server: Serv
     assert listed(vector_server, user) == {"a": ""}
 
 
-def test_a_mask_may_ask_for_nothing_but_the_mark(vector_server: Server, user: str) -> None:
+def test_field_mask_can_select_only_retraction_fields(vector_server: Server, user: str) -> None:
     write(vector_server, tea(user, "a"), tea(user, "b", "a", ts=2))
     request = q.ListMessagesRequest(user_id=user, return_fields=FieldMask(paths=["retracted_by", "retracts"]))
     assert list(vector_server.query.ListMessages(request).items) == [
@@ -128,7 +128,7 @@ def test_retracted_by_in_a_written_message_is_ignored(vector_server: Server, use
     assert listed(vector_server, user) == {"a": ""}
 
 
-def test_the_same_message_with_other_retractions_is_a_conflict(vector_server: Server, user: str) -> None:
+def test_different_retractions_are_a_conflict(vector_server: Server, user: str) -> None:
     write(vector_server, tea(user, "b", "a"))
     with pytest.raises(grpc.RpcError) as refused:
         write(vector_server, tea(user, "b", "a", "c"))
@@ -165,7 +165,7 @@ def test_import_rejects_the_message_and_stores_the_others(vector_server: Server,
     assert listed(vector_server, user) == {"c": "", "a": "c"}
 
 
-def test_http_says_it_too(tmp_path: Path, start: Start) -> None:
+def test_retractions_are_returned_over_http(tmp_path: Path, start: Start) -> None:
     settings = Settings.from_environment(
         data=tmp_path,
         listen="127.0.0.1:0",
@@ -191,7 +191,7 @@ def recalled(server: Server, user: str, question: str, token: str) -> r.RecallRe
     return reply
 
 
-def test_a_recall_brings_what_took_it_back_and_says_so(vector_server: Server, user: str) -> None:
+def test_recall_returns_and_reports_retractions(vector_server: Server, user: str) -> None:
     wrong = new_message(user, "a", "I am allergic to peanuts.", 86_400, conversation_id="old")
     right = new_message(user, "b", "I mixed that up, sorry.", 900_000, conversation_id="new", retracts=["a"])
     others = [new_message(user, f"o{n}", f"The tram was full again {n}.", 1_000_000 + n) for n in range(9)]
@@ -206,7 +206,7 @@ def test_a_recall_brings_what_took_it_back_and_says_so(vector_server: Server, us
 
 
 @pytest.mark.parametrize("others", [0, 9])
-def test_a_correction_answers_what_the_corrected_message_answered(
+def test_correction_answers_questions_about_the_corrected_message(
     vector_server: Server, user: str, others: int
 ) -> None:
     lyon = new_message(user, "lyon", "I live in Lyon.", 86_400)
@@ -221,7 +221,7 @@ def test_a_correction_answers_what_the_corrected_message_answered(
     ]
 
 
-def test_a_recall_of_a_time_brings_what_took_it_back_later(vector_server: Server, user: str) -> None:
+def test_recall_of_a_time_range_includes_later_retractions(vector_server: Server, user: str) -> None:
     wrong = new_message(user, "a", "I am allergic to peanuts.", 86_400)
     right, last = (
         new_message(user, "b", "I mixed that up.", 900_000, retracts=["a"]),
@@ -241,7 +241,7 @@ def test_a_recall_of_a_time_brings_what_took_it_back_later(vector_server: Server
     assert scores == sorted(scores, reverse=True)
 
 
-def test_a_recall_of_one_conversation_marks_what_was_taken_back_in_another(vector_server: Server, user: str) -> None:
+def test_conversation_recall_marks_retractions_in_other_conversations(vector_server: Server, user: str) -> None:
     wrong = new_message(user, "a", "I am allergic to peanuts.", 86_400, conversation_id="old")
     right = new_message(user, "b", "I mixed that up, sorry.", 900_000, conversation_id="new", retracts=["a"])
     token = write(vector_server, wrong, right)

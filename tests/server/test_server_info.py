@@ -45,7 +45,7 @@ def test_server_info_has_version_features_and_embedding_model(vector_server: Ser
     assert (info.embedding_model, info.embedding_dimension) == ("", 4)
 
 
-def test_the_embedder_is_the_one_that_the_status_names(server: Server) -> None:
+def test_server_info_and_status_name_the_same_embedder(server: Server) -> None:
     info = server_info(server)
     with Client(server.target) as client:
         embedder = client.status().embedder
@@ -55,7 +55,7 @@ def test_the_embedder_is_the_one_that_the_status_names(server: Server) -> None:
     assert ("semantic_search_text" in info.features) == has_one
 
 
-async def test_the_asynchronous_client_is_told_the_same(vector_server: Server) -> None:
+async def test_asyncio_client_returns_the_same_server_info(vector_server: Server) -> None:
     async with AsyncClient(vector_server.target) as client:
         assert await client.server_info() == server_info(vector_server)
 
@@ -109,7 +109,7 @@ def test_size_at_the_limit_is_accepted_and_above_is_rejected(start: Start, own_s
             assert error.value.code is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_a_server_that_only_recalls_tells_what_it_knows(
+def test_recall_only_server_returns_its_server_info(
     start: Start, own_settings: Settings, vector_server: Server
 ) -> None:
     with start(own_settings.copy_with_changes(recall_upstream=vector_server.target)) as server:
@@ -130,7 +130,7 @@ def test_a_server_that_only_recalls_tells_what_it_knows(
         ({"recall_model": "some", "recall_planner": "rules"}, False),
     ],
 )
-def test_a_chat_model_is_a_feature_where_it_plans(
+def test_chat_model_is_a_feature_if_it_plans_recalls(
     start: Start, own_settings: Settings, chosen: dict[str, str], *, is_told: bool
 ) -> None:
     with start(
@@ -149,7 +149,7 @@ def test_server_info_lists_the_current_recall_skills(start: Start, own_settings:
         assert list(server_info(server).skills) == ["nomemory-recall-default", "tea"]
 
 
-def test_health_and_reflection_know_the_service(vector_server: Server) -> None:
+def test_health_and_reflection_include_the_service(vector_server: Server) -> None:
     request = reflection_pb2.ServerReflectionRequest(list_services="")
     with grpc.insecure_channel(vector_server.target) as channel:
         health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=SERVICE))
@@ -165,7 +165,7 @@ def keyring(tmp_path: Path) -> Keyring:
     return ring
 
 
-def test_only_authenticated_callers_may_call(start: Start, own_settings: Settings, keyring: Keyring) -> None:
+def test_server_info_requires_authentication(start: Start, own_settings: Settings, keyring: Keyring) -> None:
     guarded = own_settings.copy_with_changes(api_keys=keyring.path, **TRUSTED)
     with start(guarded) as server, grpc.insecure_channel(server.target) as channel:
         ask = ServerServiceStub(channel).GetServerInfo
@@ -188,5 +188,5 @@ def test_only_authenticated_callers_may_call(start: Start, own_settings: Setting
             assert refusal(error.value).code is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_without_credentials_it_does_not_claim_any(vector_server: Server) -> None:
+def test_authentication_is_not_a_feature_without_credentials(vector_server: Server) -> None:
     assert "authentication" not in server_info(vector_server).features

@@ -40,7 +40,11 @@ async def test_a_token_that_has_just_expired_is_valid_within_the_leeway() -> Non
 
     def settings(leeway_s: float) -> Settings:
         return Settings.from_environment(
-            jwt_secret=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, jwt_default_scopes="query", jwt_leeway_s=leeway_s
+            jwt_secret=SECRET,
+            jwt_issuer=ISSUER,
+            jwt_audience=AUDIENCE,
+            jwt_default_scopes="query",
+            jwt_leeway_s=leeway_s,
         )
 
     assert (await make_authenticator(settings(600.0)).authenticate(metadata, dict)).user_id == "ann"
@@ -71,7 +75,7 @@ def refused_soon(sent: Any) -> BaseException | None:  # noqa: ANN401 - grpc's ow
     return error
 
 
-def test_a_step_of_the_ranking_can_be_left_out(start: Start, own_settings: Settings) -> None:
+def test_ranking_step_can_be_disabled(start: Start, own_settings: Settings) -> None:
     def components(settings: Settings) -> set[str]:
         with start(settings) as server:
             written = server.ingest.WriteMessages(
@@ -107,7 +111,7 @@ def test_concurrent_expensive_reads_are_limited(
         assert limits == [7]
 
 
-def test_a_recall_has_the_budget_and_the_threshold_of_the_settings(
+def test_recall_budget_and_threshold_follow_the_settings(
     start: Start, own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules: list[SufficiencyThresholds] = []
@@ -131,7 +135,7 @@ def test_a_recall_has_the_budget_and_the_threshold_of_the_settings(
         assert [(rule.quoted, rule.supported, rule.possible) for rule in rules] == [(0.3, 0.9, 0.4)]
 
 
-def test_workers_are_watched_as_the_settings_say() -> None:
+def test_watchdog_limits_follow_the_settings() -> None:
     settings = Settings.from_environment(
         process_heartbeat_s=0.5, process_idle_timeout_s=7.0, process_busy_timeout_s=90.0, process_memory_bytes=1 << 30
     )
@@ -140,7 +144,7 @@ def test_workers_are_watched_as_the_settings_say() -> None:
     assert policy.memory_max_bytes == 1 << 30
 
 
-def test_connections_to_postgresql_have_the_limits_of_the_settings(
+def test_postgresql_connection_limits_follow_the_settings(
     own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: dict[str, object] = {}

@@ -66,7 +66,7 @@ def test_crash_report_has_the_location_and_no_content(end: str) -> None:
     assert "peanuts" not in error_output
 
 
-def test_at_the_level_debug_the_words_are_shown() -> None:
+def test_debug_level_includes_network_input() -> None:
     error_output = said_by("debug", "abort")
     assert FORGED.decode() in error_output
     assert "finished" in error_output
@@ -91,7 +91,7 @@ def test_network_input_cannot_forge_log_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="environments can be looked at on Linux only")
-def test_no_process_of_a_server_gets_a_secret_in_its_environment(tmp_path: Path) -> None:
+def test_server_processes_get_no_secrets_in_the_environment(tmp_path: Path) -> None:
     tokens = {"NOMEMORY_JWT_SECRET": SECRET, "NOMEMORY_JWT_ISSUER": ISSUER, "NOMEMORY_JWT_AUDIENCE": AUDIENCE}
     others = {"OPENAI_API_KEY": SECRET, "openai_api_key": SECRET}
     with fleet(tmp_path / "data", **tokens, **others) as running:
@@ -111,7 +111,7 @@ def descendants(process: int) -> list[int]:
     return [*children, *(below for child in children for below in descendants(child))]
 
 
-def test_the_last_words_of_a_worker_are_in_the_log(tmp_path: Path) -> None:
+def test_crash_output_of_a_worker_is_logged(tmp_path: Path) -> None:
     with fleet(tmp_path / "data") as running:
         channel = running.channel()
         written = i.WriteMessagesRequest(messages=[new_message("u", "m", "zebra")])

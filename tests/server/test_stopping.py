@@ -14,7 +14,7 @@ from nomemory.server.runtime.processes.spawn import ProcessLaunch
 from nomemory.server.runtime.settings import Settings
 
 
-async def test_a_lexical_indexer_that_takes_its_time_does_not_hold_up_the_event_loop(
+async def test_slow_lexical_indexer_does_not_block_the_event_loop(
     own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     indexers: list[subprocess.Popen[bytes]] = []

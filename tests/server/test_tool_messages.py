@@ -16,7 +16,7 @@ VECTOR = (1.0, 0.0, 0.0, 0.0)
 TOOL = m.Filter(role=m.ROLE_TOOL)
 
 
-def test_every_read_gives_a_tool_message_as_it_was_written(vector_server: Server, user: str) -> None:
+def test_every_read_returns_tool_messages_unchanged(vector_server: Server, user: str) -> None:
     answer = new_message(
         user, "t", "the ferry leaves at nine", 2, m.ROLE_TOOL, name="timetable", metadata={"tool_call_id": "c1"}
     )
@@ -48,7 +48,7 @@ def test_every_read_gives_a_tool_message_as_it_was_written(vector_server: Server
     assert list(query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=user, message_ids=["t"])).items) == [answer]
 
 
-def test_a_tool_is_nobody_whom_a_question_can_be_about(vector_server: Server, user: str) -> None:
+def test_tool_names_are_not_sender_names(vector_server: Server, user: str) -> None:
     """Where only tools have names, nobody has: what the user says of themselves comes first, as without the tools."""
     talk = [
         new_message(user, "mine", "I am allergic to peanuts", 1),

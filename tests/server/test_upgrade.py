@@ -41,7 +41,7 @@ def segments(data: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("schema", FORMER)
-def test_a_directory_of_the_version_before_opens_without_new_indexes(
+def test_previous_version_directory_opens_without_rebuilding_indexes(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, user: str, schema: int
 ) -> None:
     data = own_settings.server.data

@@ -86,7 +86,7 @@ def test_message_without_a_time_gets_the_receipt_time(vector_server: Server, use
     assert all(before - 1 < message.ts.ToMicroseconds() / 1e6 < time.time() + 1 for message in stored[1:])
 
 
-def test_sending_a_message_without_a_time_again_changes_nothing(vector_server: Server, user: str) -> None:
+def test_resending_a_message_without_a_time_changes_nothing(vector_server: Server, user: str) -> None:
     batch = [undated(user, "a", "one"), undated(user, "", "two"), undated(user, "a", "one")]
     first = write(vector_server, *batch, request_id="r-1")
     stored = everything(vector_server, user)
@@ -98,7 +98,7 @@ def test_sending_a_message_without_a_time_again_changes_nothing(vector_server: S
     assert everything(vector_server, user) == stored
 
 
-def test_a_message_with_a_time_is_the_same_without_it_unless_it_says_something_else(
+def test_message_without_a_time_equals_the_stored_one_unless_its_content_differs(
     vector_server: Server, user: str
 ) -> None:
     write(vector_server, new_message(user, "a", "one", ts=7))
@@ -110,7 +110,7 @@ def test_a_message_with_a_time_is_the_same_without_it_unless_it_says_something_e
     assert [(item.content, item.ts.seconds) for item in everything(vector_server, user)] == [("two", 7)]
 
 
-def test_the_same_id_with_other_content_is_refused_unless_replaced(vector_server: Server, user: str) -> None:
+def test_existing_id_with_other_content_is_rejected_unless_replaced(vector_server: Server, user: str) -> None:
     write(vector_server, new_message(user, "a", "one"))
     with pytest.raises(grpc.RpcError) as error:
         write(vector_server, new_message(user, "b", "new"), new_message(user, "a", "two"))
@@ -122,7 +122,7 @@ def test_the_same_id_with_other_content_is_refused_unless_replaced(vector_server
     assert [(item.content, item.ts.seconds) for item in everything(vector_server, user)] == [("two", 7)]
 
 
-def test_one_batch_may_hold_many_users(vector_server: Server, user: str) -> None:
+def test_batch_can_contain_several_users(vector_server: Server, user: str) -> None:
     write(vector_server, new_message(f"{user}-a", "m", "one"), new_message(f"{user}-b", "m", "two"))
     assert [item.content for item in everything(vector_server, f"{user}-b")] == ["two"]
 
@@ -176,7 +176,7 @@ def test_return_fields_select_the_returned_fields(vector_server: Server, user: s
     assert list(got.items) == [expected, expected]
 
 
-def test_neighbours_include_the_anchor_and_lose_nobody_of_its_time(vector_server: Server, user: str) -> None:
+def test_neighbors_include_the_anchor_and_messages_with_its_time(vector_server: Server, user: str) -> None:
     write(
         vector_server, *(new_message(user, name, "x", ts=5) for name in "abcde"), new_message(user, "first", "x", ts=1)
     )

@@ -44,7 +44,7 @@ def trace_of(call: TracedCall) -> str:
     return format_trace_id(call.span.get_span_context().trace_id)
 
 
-def test_a_call_goes_on_with_its_callers_trace() -> None:
+def test_call_continues_the_trace_of_its_caller() -> None:
     kept = Kept(0)
     call = kept.tracer.start_call("call", [("traceparent", GOOD), ("tracestate", "a=1"), ("other", b"bytes")])
     assert trace_of(call) == TRACE
@@ -71,11 +71,11 @@ def test_outgoing_trace_context_is_read_by_the_next_server() -> None:
     assert further.parent.span_id == began.span.get_span_context().span_id
 
 
-def test_outside_of_a_trace_nothing_is_sent_on() -> None:
+def test_no_trace_context_is_sent_outside_a_trace() -> None:
     assert build_trace_metadata() == ()
 
 
-def test_a_trace_that_is_not_recorded_has_an_id_and_no_spans() -> None:
+def test_unrecorded_trace_has_an_id_and_no_spans() -> None:
     kept = Kept(0)
     began = kept.tracer.start_call("call", ())
     assert get_trace_fields() == {"trace_id": trace_of(began)}
@@ -86,7 +86,7 @@ def test_a_trace_that_is_not_recorded_has_an_id_and_no_spans() -> None:
     assert kept.spans == ()
 
 
-def test_work_within_work_is_a_tree() -> None:
+def test_nested_spans_form_a_tree() -> None:
     kept = Kept()
     began = kept.tracer.start_call("call", ())
     with start_child_span("outer"), start_child_span("inner", SpanKind.CLIENT, {"rows": 3}):
@@ -111,7 +111,7 @@ def test_span_of_an_error_contains_only_the_error_type() -> None:
     assert "tea" not in work.to_json()
 
 
-def test_work_after_a_call_is_not_part_of_its_trace() -> None:
+def test_work_after_a_call_creates_no_span() -> None:
     kept = Kept()
     began = kept.tracer.start_call("call", ())
     began.end_span(failed=False)
@@ -120,7 +120,7 @@ def test_work_after_a_call_is_not_part_of_its_trace() -> None:
         assert later is None
 
 
-def test_a_call_ends_once() -> None:
+def test_ending_a_call_span_twice_has_no_effect() -> None:
     kept = Kept()
     call = kept.tracer.start_call("call", ())
     call.end_span(failed=False)
@@ -130,7 +130,7 @@ def test_a_call_ends_once() -> None:
 
 
 @pytest.mark.parametrize("shows_content", [False, True])
-def test_content_is_shown_only_where_it_may_be(*, shows_content: bool) -> None:
+def test_content_is_recorded_only_if_permitted(*, shows_content: bool) -> None:
     kept = Kept(shows_content=shows_content)
     kept.tracer.start_call("call", ())
     with start_child_span("work") as work:

@@ -64,12 +64,12 @@ def test_questions_with_an_assertion_are_not_pure_questions(text: str) -> None:
 
 
 @given(st.text(max_size=2_000))
-def test_any_text_can_be_told(text: str) -> None:
+def test_arbitrary_text_can_be_classified(text: str) -> None:
     contains_only_questions(text)
 
 
 @pytest.mark.parametrize("text", ["," * 2_000, "?" * 2_000, "什么，" * 660, "is it, " * 280, "and " * 500, " " * 2_000])
-def test_no_text_takes_long(text: str) -> None:
+def test_text_classification_time_is_bounded(text: str) -> None:
     begun = time.process_time()
     contains_only_questions(text)
     assert time.process_time() - begun < BRIEF_S

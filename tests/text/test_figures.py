@@ -63,12 +63,12 @@ def in_english(number: int) -> str:
 
 
 @given(st.integers(1, 999_999_999_999))
-def test_chinese_numerals_are_read_as_they_are_written(number: int) -> None:
+def test_chinese_numerals_are_parsed(number: int) -> None:
     assert Decimal(number) in parse_chinese_numeral(in_chinese(number))
 
 
 @given(st.integers(2, 999_999))
-def test_english_number_words_are_read_as_they_are_written(number: int) -> None:
+def test_english_number_words_are_parsed(number: int) -> None:
     assert replace_number_words(f"paid {in_english(number)} euros") == f"paid {number} euros"
 
 
@@ -104,7 +104,7 @@ def test_numbers_are_read_in_any_notation(text: str, number: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["一起去", "one of them", "万一下雨", "it may rain", "千万别忘"])
-def test_parts_of_words_are_no_figures(text: str) -> None:
+def test_numbers_within_words_are_ignored(text: str) -> None:
     assert find_figures(text) == []
 
 
@@ -157,17 +157,17 @@ def test_times_of_day_are_read_in_any_notation(text: str, times: set[time]) -> N
         ("下个月", []),
     ],
 )
-def test_relative_dates_are_counted_from_the_day_of_the_message(text: str, days: list[str]) -> None:
+def test_relative_dates_are_resolved_from_the_message_date(text: str, days: list[str]) -> None:
     dates = find_relative_dates(text, date(2025, 5, 2))
     assert set(days) <= {str(item.to_calendar_day()) for item in dates if item.to_calendar_day()}
 
 
-def test_a_date_without_its_year_is_one_near_the_message() -> None:
+def test_date_without_a_year_is_resolved_near_the_message_date() -> None:
     near = set(complete_dates(PartialDate(None, 1, 3), date(2025, 12, 20)))
     assert {PartialDate(2025, 1, 3), PartialDate(2026, 1, 3)} <= near
 
 
 @given(st.text(max_size=80))
-def test_any_text_can_be_read(text: str) -> None:
+def test_arbitrary_text_is_parsed(text: str) -> None:
     find_figures(text)
     find_relative_dates(text, date(2025, 5, 2))

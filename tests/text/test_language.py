@@ -16,5 +16,5 @@ from nomemory.text.language import Language, detect_language
         ("", Language.ENGLISH),
     ],
 )
-def test_a_chinese_character_makes_a_text_chinese(text: str, language: Language) -> None:
+def test_text_with_a_chinese_character_is_chinese(text: str, language: Language) -> None:
     assert detect_language(text) is language

@@ -13,20 +13,20 @@ TEXTS = st.lists(st.text("ab .。？?我\n", min_size=1, max_size=300), min_size
 
 
 @given(TEXTS)
-def test_parts_of_a_query_are_few_and_bounded(text: str) -> None:
+def test_query_parts_are_limited_in_number_and_length(text: str) -> None:
     parts = select_query_parts(text)
     assert len(parts) <= 4
     assert parts == [text] or all(0 < len(part) <= 1_000 for part in parts)
 
 
-def test_both_ends_of_a_pasted_page_are_searched_for() -> None:
+def test_both_ends_of_a_pasted_page_are_query_parts() -> None:
     page = "The opening says what is wanted. " + "Filler without content. " * 400 + "The closing names the deadline."
     parts = select_query_parts(page)
     assert parts[0].startswith("The opening")
     assert parts[-1].endswith("names the deadline.")
 
 
-def test_the_densest_parts_of_a_pasted_page_are_searched_for() -> None:
+def test_densest_parts_of_a_pasted_page_are_query_parts() -> None:
     dense = (
         "Boiler pressure, valve, gasket, thermostat, manifold and expansion vessel were replaced by Ines Moreau. " * 4
     )
@@ -42,7 +42,7 @@ def test_the_densest_parts_of_a_pasted_page_are_searched_for() -> None:
         "我今天又头疼了，一整天都没有精神。你上次说的那个办法我试过了，要不要换一个？",
     ],
 )
-def test_a_text_that_states_something_is_a_turn(text: str) -> None:
+def test_statement_is_recognized_as_a_turn(text: str) -> None:
     assert is_conversation_turn(text)
 
 
@@ -55,5 +55,5 @@ def test_a_text_that_states_something_is_a_turn(text: str) -> None:
         "red wine pairing",
     ],
 )
-def test_a_question_or_keywords_are_no_turn(text: str) -> None:
+def test_question_or_keywords_are_not_a_turn(text: str) -> None:
     assert not is_conversation_turn(text)

@@ -30,14 +30,14 @@ def table_of_all() -> dict[int, str]:
     return {code: form.translate(table) for code, form in table.items()}
 
 
-def test_every_character_has_the_form_that_it_has_in_a_table_of_all() -> None:
+def test_lazy_normalization_equals_a_complete_table() -> None:
     every = "".join(map(chr, EVERY_CODE))
     expected = every.translate(table_of_all())
     assert normalize(every) == expected
     assert normalize(every) == expected, "remembered as it was worked out"
 
 
-def test_a_process_works_out_no_forms_before_it_needs_them() -> None:
+def test_normalized_forms_are_computed_on_demand() -> None:
     code = (
         "from nomemory.text.normalization import _NORMALIZED_FORMS as forms, normalize; "
         "print(len(forms), normalize('漢A 漢'), len(forms))"

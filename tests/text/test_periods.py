@@ -29,5 +29,5 @@ def test_every_period_of_a_text_is_found(text: str, ranges: list[tuple[str, str]
     assert [(f"{period.since:%Y-%m-%d}", f"{period.until:%Y-%m-%d}") for period in found_ranges] == ranges
 
 
-def test_a_period_that_is_still_to_come_is_none() -> None:
+def test_future_period_is_ignored() -> None:
     assert find_exact_time_ranges("2026年8月", NOW) == ()

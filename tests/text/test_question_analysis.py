@@ -36,12 +36,12 @@ def everything(reading: QuestionAnalysis) -> dict[str, object]:
         ("just words", ("just words",)),
     ],
 )
-def test_the_sentences_that_ask_are_told_from_chatter(text: str, sentences: tuple[str, ...]) -> None:
+def test_question_sentences_are_separated_from_small_talk(text: str, sentences: tuple[str, ...]) -> None:
     assert read(text).question_sentences == sentences
     assert read(text).question_text == " ".join(sentences)
 
 
-def test_a_text_may_ask_nothing() -> None:
+def test_text_without_a_question_is_recognized() -> None:
     assert read("我对什么过敏").contains_question
     assert read("What now?").contains_question
     assert not read("清汤锅").contains_question
@@ -55,21 +55,21 @@ def test_a_text_may_ask_nothing() -> None:
         ("Do you remember what my brother is called?", ("brother", "called")),
     ],
 )
-def test_its_words_are_those_that_can_stand_in_an_answer(text: str, words: tuple[str, ...]) -> None:
+def test_content_words_exclude_question_words(text: str, words: tuple[str, ...]) -> None:
     assert read(text).content_words == words
 
 
-def test_quoted_and_reported_speech_is_read_as_phrases() -> None:
+def test_quoted_and_reported_speech_becomes_phrases() -> None:
     assert read("我说过“清汤锅”吗？").exact_phrases == ("清汤锅",)
     assert read("Did I ever say that I was vegetarian?").exact_phrases == ("vegetarian",)
 
 
-def test_people_are_named_by_english_grammar() -> None:
+def test_names_are_recognized_by_english_grammar() -> None:
     assert read("What did Caroline say about Melanie's pottery?").named_people == ("Caroline", "Melanie")
     assert read("What is Your view?").named_people == ()
 
 
-def test_a_time_is_counted_from_when_the_question_is_asked() -> None:
+def test_relative_times_are_resolved_from_the_question_time() -> None:
     signal = read("我上周说了什么？").time_signal
     assert signal is not None
     assert (signal.expression, signal.precision) == ("上周", TimePrecision.EXACT)
@@ -77,12 +77,12 @@ def test_a_time_is_counted_from_when_the_question_is_asked() -> None:
     assert signal.time_range.until == datetime(2026, 3, 9, tzinfo=UTC)
 
 
-def test_a_time_in_chatter_or_in_a_quotation_is_not_the_questions() -> None:
+def test_time_in_small_talk_or_a_quotation_is_ignored() -> None:
     assert read("昨天真累。我真正想问的是，我对什么过敏？").time_signal is None
     assert read("Who wrote “Yesterday”?").time_signal is None
 
 
-def test_without_a_time_of_asking_no_time_is_read() -> None:
+def test_times_are_ignored_without_a_question_time() -> None:
     assert QuestionAnalysis("What did I say yesterday?").time_signal is None
 
 
@@ -121,7 +121,7 @@ def test_first_person_questions_are_recognized(text: str, *, anywhere: bool, whe
 
 @given(st.text(max_size=2_000), st.none() | st.just(NOW))
 @settings(deadline=None)  # how long it takes is a test of its own, in CPU time
-def test_any_text_can_be_read_and_always_reads_the_same(text: str, now: datetime | None) -> None:
+def test_arbitrary_text_is_parsed_deterministically(text: str, now: datetime | None) -> None:
     reading = QuestionAnalysis(text, now)
     assert everything(reading) == everything(QuestionAnalysis(text, now))
     assert 1 <= len(reading.question_sentences) <= 4
@@ -130,7 +130,7 @@ def test_any_text_can_be_read_and_always_reads_the_same(text: str, now: datetime
 @pytest.mark.parametrize(
     "unit", ["我", "问题。我其实", "“", "《", '"', "等等，", "我真正想问的是", "What did I say, ", "8月3号"]
 )
-def test_no_question_takes_long_to_read(unit: str) -> None:
+def test_question_parsing_time_is_bounded(unit: str) -> None:
     """CPU time, several times what it takes: what grows with the square of the length is far above."""
     text = (unit * 2_000)[:2_000]
     begun = time.process_time()
@@ -138,6 +138,6 @@ def test_no_question_takes_long_to_read(unit: str) -> None:
     assert time.process_time() - begun < BRIEF_S
 
 
-def test_a_reading_cannot_be_changed() -> None:
+def test_question_analysis_is_immutable() -> None:
     with pytest.raises(AttributeError):
         read("What?").text = "When?"  # type: ignore[misc]  # that it is refused is what is tested

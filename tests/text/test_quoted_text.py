@@ -51,7 +51,7 @@ def test_unquoted_text_is_not_marked_as_quoted(content: str) -> None:
 
 
 @given(st.text(st.sampled_from('ab：:>\n【】“”"` 转发说.1-'), max_size=60))
-def test_spans_lie_in_the_text_in_order_and_apart(content: str) -> None:
+def test_spans_are_ordered_disjoint_and_within_the_text(content: str) -> None:
     end = 0
     for span in find_quoted_spans(content):
         assert end <= span.start < span.end <= len(content)

@@ -29,7 +29,7 @@ def listed(server: Server, times: int) -> None:
         server.query.ListMessages(q.ListMessagesRequest(user_id="lin"), timeout=PROMPT_S)
 
 
-def test_a_collector_that_is_away_harms_nothing(start: Start, own_settings: Settings) -> None:
+def test_unreachable_collector_does_not_affect_calls(start: Start, own_settings: Settings) -> None:
     with port_of_nobody() as nobody:
         away = own_settings.copy_with_changes(otlp_endpoint=f"http://127.0.0.1:{nobody}", trace_sample_ratio=1.0)
         with start(away.copy_with_changes(trace_export_timeout_s=0.2, trace_export_interval_s=0.05)) as server:
@@ -49,7 +49,7 @@ def test_hanging_collector_loses_spans_and_delays_no_call(
         collector.wait(lambda spans: len(spans) >= 8)
 
 
-def test_a_server_ends_soon_though_the_collector_hangs(
+def test_hanging_collector_does_not_delay_the_shutdown(
     start: Start, traced_settings: Settings, collector: Collector
 ) -> None:
     collector.held.clear()
@@ -82,7 +82,7 @@ def test_remaining_spans_are_exported_at_shutdown(
     assert len(collector.spans) == 6
 
 
-def test_the_collectors_credentials_are_sent(start: Start, traced_settings: Settings, collector: Collector) -> None:
+def test_collector_credentials_are_sent(start: Start, traced_settings: Settings, collector: Collector) -> None:
     with start(traced_settings.copy_with_changes(otlp_headers="x-team=memory, Authorization=Bearer abc=")) as server:
         listed(server, 1)
         collector.wait(lambda spans: len(spans) == 2)

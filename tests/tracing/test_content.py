@@ -114,7 +114,7 @@ def test_spans_contain_no_content_and_no_ids(
         assert recall_span.attributes[name] == tokens * len(requests)
 
 
-def test_content_is_there_where_a_setting_allows_it(
+def test_spans_contain_content_if_enabled(
     start: Start, traced_settings: Settings, collector: Collector, script: ChatScript
 ) -> None:
     allowed = with_model(traced_settings, script).copy_with_changes(trace_content=True)
@@ -176,7 +176,7 @@ def test_foreign_trace_context_grants_no_access(
     assert b"alice" not in b"".join(collector.raw)
 
 
-def test_a_call_over_http_is_part_of_its_callers_trace(
+def test_http_call_continues_the_trace_of_its_caller(
     start: Start, traced_settings: Settings, collector: Collector
 ) -> None:
     traces = [fresh_trace(), fresh_trace()]
@@ -194,7 +194,7 @@ def test_a_call_over_http_is_part_of_its_callers_trace(
             assert call.attributes["nomemory.via"] == "http"
 
 
-def test_a_call_without_a_trace_begins_one(start: Start, traced_settings: Settings, collector: Collector) -> None:
+def test_call_without_a_trace_starts_one(start: Start, traced_settings: Settings, collector: Collector) -> None:
     with start(traced_settings) as server:
         QueryServiceStub(grpc.insecure_channel(server.target)).ListMessages(q.ListMessagesRequest(user_id="lin"))
         (call,) = (item for item in collector.wait(lambda spans: len(spans) == 2) if not item.parent)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CALL = "nomemory.v1.QueryService/SemanticSearch"
 
 
-def test_a_question_is_embedded_within_its_call(
+def test_query_embedding_span_is_within_its_call(
     start: Callable[[Settings], AbstractContextManager[Server]], traced_settings: Settings, collector: Collector
 ) -> None:
     named = {"embedder": "openai", "embedding_model": "some-model", "embedding_dimension": DIMENSION}

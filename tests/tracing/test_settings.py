@@ -52,7 +52,7 @@ def test_incomplete_configuration_is_rejected(
     assert "secret" not in str(error.value)
 
 
-def test_without_an_endpoint_there_are_no_traces(own_settings: Settings) -> None:
+def test_tracing_is_disabled_without_an_endpoint(own_settings: Settings) -> None:
     assert start_tracing(own_settings, AsyncExitStack()) is None
     assert not own_settings.tracing.is_enabled
 

@@ -45,7 +45,7 @@ def recalled(channel: grpc.Channel, trace: str, tracestate: str = "") -> None:
     RecallServiceStub(channel).Recall(request, metadata=metadata, timeout=30)
 
 
-def test_a_recall_is_one_tree(channel: grpc.Channel, lin: str, shared_collector: Collector) -> None:
+def test_recall_spans_form_one_tree(channel: grpc.Channel, lin: str, shared_collector: Collector) -> None:
     trace = fresh_trace()
     recalled(channel, trace, tracestate="vendor=1")
     spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vector search")
@@ -57,9 +57,7 @@ def test_a_recall_is_one_tree(channel: grpc.Channel, lin: str, shared_collector:
     assert len({span.process_id for span in spans}) == 1
 
 
-def test_each_piece_of_work_lies_within_what_it_is_for(
-    channel: grpc.Channel, lin: str, shared_collector: Collector
-) -> None:
+def test_child_spans_lie_within_their_parents(channel: grpc.Channel, lin: str, shared_collector: Collector) -> None:
     trace = fresh_trace()
     recalled(channel, trace)
     spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vector search")
@@ -83,7 +81,7 @@ def test_each_piece_of_work_lies_within_what_it_is_for(
     ]
 
 
-def test_a_write_is_part_of_its_callers_trace(channel: grpc.Channel, shared_collector: Collector) -> None:
+def test_write_continues_the_trace_of_its_caller(channel: grpc.Channel, shared_collector: Collector) -> None:
     trace = fresh_trace()
     request = i.WriteMessagesRequest(
         messages=[new_message("ben", "m1", "Good morning"), new_message("ben", "m2", "Good night")]
@@ -94,7 +92,7 @@ def test_a_write_is_part_of_its_callers_trace(channel: grpc.Channel, shared_coll
     assert stored.attributes["gen_ai.memory.record.count"] == 2
 
 
-def test_every_line_of_a_traced_call_has_its_trace(channel: grpc.Channel, traced_server: Fleet) -> None:
+def test_every_log_line_of_a_traced_call_has_its_trace_id(channel: grpc.Channel, traced_server: Fleet) -> None:
     trace = fresh_trace()
     request = i.WriteMessagesRequest(messages=[new_message("ann", "m1", "Good morning")])
     named = of_trace(trace, sampled=False, x_request_id=f"write-{trace}")
@@ -105,7 +103,7 @@ def test_every_line_of_a_traced_call_has_its_trace(channel: grpc.Channel, traced
     assert {line.get("trace_id") for line in lines} == {trace}
 
 
-def test_a_line_of_no_call_has_no_trace(traced_server: Fleet) -> None:
+def test_log_lines_outside_calls_have_no_trace_id(traced_server: Fleet) -> None:
     serving = [line for line in traced_server.lines() if line["event"] == "serving"]
     assert serving
     assert not any("trace_id" in line for line in serving)
@@ -125,7 +123,7 @@ def test_unsampled_trace_is_not_recorded(channel: grpc.Channel, shared_collector
     assert [span for span in shared_collector.spans if span.trace == quiet] == []
 
 
-def test_a_refused_call_is_told_by_its_code_and_reason(channel: grpc.Channel, shared_collector: Collector) -> None:
+def test_rejected_call_span_has_code_and_reason(channel: grpc.Channel, shared_collector: Collector) -> None:
     trace = fresh_trace()
     with pytest.raises(grpc.RpcError):
         QueryServiceStub(channel).ListMessages(q.ListMessagesRequest(), metadata=of_trace(trace), timeout=30)

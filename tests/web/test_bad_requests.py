@@ -279,7 +279,7 @@ def test_trailers_are_ignored(web: Web, user: str) -> None:
 
 
 @pytest.mark.parametrize("expected", [("expect: \xf6",), ("expect: 100-continue", "expect: 100-continue")])
-def test_a_body_that_is_not_wanted_may_be_announced_in_any_words(web: Web, expected: tuple[str, ...]) -> None:
+def test_unneeded_body_is_accepted_with_any_expect_header(web: Web, expected: tuple[str, ...]) -> None:
     reply = answered(web.server.http, request("PUT /v1/messages", "content-length: 2", *expected, body=b"{}"))
     assert reply.startswith(b"HTTP/1.1 405 ")
     assert b"ERROR_REASON_PATH_NOT_FOUND" in reply
