@@ -81,7 +81,7 @@ def test_each_command_prints_the_output_on_the_page(server: Server, page: str) -
         assert printed == shown
 
 
-def test_assistant_names_what_is_missing(server: Server, tmp_path: Path) -> None:
+def test_assistant_reports_missing_prerequisites(server: Server, tmp_path: Path) -> None:
     (tmp_path / "openai.py").write_text("raise ModuleNotFoundError(name='openai')\n")
     program = f"python {ASSISTANT} ann"
     missing = {

@@ -1,4 +1,4 @@
-"""Which reads are admitted, and which are refused."""
+"""Tests for the admission control of reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pool of threads for expensive reads."""
+"""Tests for the thread pool of expensive reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A concurrency limit whose keys take turns."""
+"""Tests for the concurrency limit with round-robin scheduling over keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 
 
 class Worker:
-    """A task that holds a slot until it is told to end."""
+    """A task that holds a slot until it is stopped."""
 
     def __init__(self, limit: RoundRobinLimit, key: str, order: list[str]) -> None:
         self._limit, self._key, self._order = limit, key, order

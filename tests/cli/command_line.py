@@ -1,4 +1,4 @@
-"""How the command line is run."""
+"""Constants for running the command line."""
 
 from __future__ import annotations
 

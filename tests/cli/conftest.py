@@ -1,4 +1,4 @@
-"""Ways to run the command line, and to compare what it shows with what it showed when somebody looked at it last."""
+"""Fixtures that run the command line and compare its output with golden files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLOUR = PLAIN | {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLORTERM": Non
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run `nomemory` with arguments, in a directory of its own."""
+    """Run `nomemory` with arguments in a temporary working directory."""
     monkeypatch.chdir(tmp_path)
 
     def invoke(*arguments: str, stdin: str | bytes = "", colour: bool = False) -> Result:
@@ -33,9 +33,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def golden() -> Callable[[str, str], None]:
-    """Compare a text with a file in `golden/`; with NOMEMORY_UPDATE_GOLDEN=1, write the file first.
+    """Compare a text with a file in `golden/`.
 
-    Blanks at the ends of lines, which fill a table up, are left out.
+    With NOMEMORY_UPDATE_GOLDEN=1, the file is written first. Trailing blanks, which pad tables, are ignored.
     """
 
     def compare(name: str, text: str) -> None:
@@ -50,6 +50,6 @@ def golden() -> Callable[[str, str], None]:
 
 @pytest.fixture
 def script() -> Iterator[Scripted]:
-    """A server that says what the test tells it to."""
+    """A server with scripted responses."""
     with scripted_server() as running:
         yield running

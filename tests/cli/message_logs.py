@@ -1,4 +1,4 @@
-"""Fill a server's message log, read all of its rows from either engine, and ask a server for all that it has."""
+"""Helpers that fill a message log, read its rows from either engine, and list all messages of a server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows_of_directory(data: Path) -> Rows:
 
 
 def rows_of_database(url: str) -> Rows:
-    """Return the same of the log in a database."""
+    """Return all rows of the log in a database, with its identity and the last sequence and id."""
     return asyncio.run(_rows_of_database(url))
 
 
@@ -73,7 +73,7 @@ def fill_some(server: Server) -> None:
 
 
 def fill_many(server: Server, users: int) -> None:
-    """Write a hundred messages of each user, and remove some."""
+    """Write a hundred messages of each user, and delete some of them."""
     for number in range(users):
         user = f"user{number}"
         talk = [new_message(user, f"m{n}", f"number {n} 你好", ts=n, metadata={"n": str(n % 3)}) for n in range(100)]
@@ -111,7 +111,7 @@ def everything(server: Server) -> dict[str, list[m.ChatMessage]]:
 
 
 def texts_embedded(server: Server) -> int:
-    """Wait until the vector index is up to date; return how many texts were embedded since the server started."""
+    """Wait until the vector index is up to date; return the number of texts embedded since the server start."""
     assert until(lambda: _is_up_to_date(server))
     return server.ingest.GetIndexStatus(i.GetIndexStatusRequest()).embedder.texts_embedded
 

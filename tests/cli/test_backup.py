@@ -1,4 +1,4 @@
-"""A backup of a running server is whole, and is put back as a new epoch; what is damaged is never put back."""
+"""Tests for backup and restore: complete backups, a new epoch after a restore, and rejection of damaged backups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Start = Callable[[Settings], AbstractContextManager[Server]]
 
 @pytest.fixture
 def backup(run: Run, start: Start, own_settings: Settings) -> Path:
-    """Return a backup of two messages; the directory it was made of has two more."""
+    """Return a backup of two messages; its source directory contains two more."""
     with start(own_settings) as server:
         write(server, "apples", "pears")
         assert run("backup", "--data", str(own_settings.server.data), "--out", "backup").exit_code == 0
@@ -43,7 +43,7 @@ def test_backup_is_restored_into_a_new_directory(run: Run, start: Start, backup:
     assert "restored up to change 2" in result.output
     assert find_paths_readable_by_others(backup) == find_paths_readable_by_others(Path("new")) == []
     with start(small(Path("new").absolute())) as server:
-        token = write(server, "zebras")  # of the time of the first: it is what comes next in the sequence, too
+        token = write(server, "zebras")  # the time of the first message: the id must still be the next in the sequence
         assert sorted(by_words(server, "about", token)) == ["apples", "pears", "zebras"]
         assert by_meaning(server, token) == ["apples", "pears", "zebras"]
 

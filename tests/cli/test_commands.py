@@ -1,4 +1,4 @@
-"""The commands against a real server."""
+"""Tests for the commands with a real server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Ask = Callable[..., Result]
 
 @pytest.fixture
 def ask(run: Run, server: Server, user: str) -> Ask:
-    """Run a command for a user who has said a few things, and whom the indexes know."""
+    """Run a command for a user whose messages are indexed."""
     with Client(server.target) as client:
         written = client.write(
             chat_message(
@@ -193,7 +193,7 @@ def test_erase_asks_for_confirmation_and_shows_the_receipt(run: Run, server: Ser
 
 
 def test_status_counts_what_is_stored(ask: Ask) -> None:
-    give_up = time.monotonic() + 30  # what is found may not have reached the index's files
+    give_up = time.monotonic() + 30  # found messages may not have reached the index files yet
     while (status := json.loads(ask("status", "--json").stdout))["lexical"]["pending"] and time.monotonic() < give_up:
         time.sleep(0.05)
     assert (status["log"]["messages"], status["log"]["users"]) == (5, 1)

@@ -1,4 +1,4 @@
-"""The pages about the command line say what it does."""
+"""Tests for the documentation pages of the command line."""
 
 from __future__ import annotations
 

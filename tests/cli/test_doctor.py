@@ -1,4 +1,4 @@
-"""`nomemory doctor` finds what is wrong and says what to do about it."""
+"""Tests for the checks of `nomemory doctor` and their advice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOBODY = "127.0.0.1:9"
 
 @pytest.fixture
 def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run `nomemory` without an embedder, which would have to load its model each time."""
+    """Run `nomemory` without an embedder, because each run would load its model."""
     monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")
     return run
 

@@ -1,4 +1,4 @@
-"""The doctor compares the log with itself and with what is derived from it, and repairs what is derived."""
+"""Tests for the data checks and repairs of `nomemory doctor`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAMES = ("apples", "pears", "figs")
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory that a server has left, all indexed."""
+    """A data directory with indexed messages, left by a stopped server."""
     data = tmp_path_factory.mktemp("written") / "data"
     settings = Settings.from_environment(
         data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
@@ -43,14 +43,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data(written: Path, own_settings: Settings) -> Path:
-    """A copy of it, for a server of one's own."""
+    """A copy of the data directory."""
     shutil.copytree(written, own_settings.server.data)
     return own_settings.server.data
 
 
 @pytest.fixture(autouse=True)
 def without_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the doctor look at data alone: to load a model and measure it takes longer than all the rest."""
+    """Skip the embedder check, because loading and measuring a model takes most of the time."""
     monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")
     monkeypatch.setenv("NOMEMORY_EMBEDDING_DIMENSION", "4")
 

@@ -1,4 +1,4 @@
-"""What `nomemory export` writes, `nomemory import` reads: the same messages stand in the other server."""
+"""Tests for `nomemory export`, including a round trip with `nomemory import`."""
 
 from __future__ import annotations
 

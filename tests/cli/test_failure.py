@@ -1,4 +1,4 @@
-"""Errors are a few readable lines on stderr, and an exit status."""
+"""Tests for error messages on stderr and exit codes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_closed_output_pipe_is_not_an_error(script: Scripted) -> None:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Where the tests run in the background, interrupts are ignored, and what they start would inherit that."""
+    """Restore SIGINT, which background processes ignore and their children inherit."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -120,14 +120,14 @@ def test_interrupt_prints_no_traceback(tmp_path: Path) -> None:
     fifo = tmp_path / "never.jsonl"
     os.mkfifo(fifo)
     with subprocess.Popen([*NOMEMORY, "import", str(fifo)], stderr=subprocess.PIPE, cwd=tmp_path) as process:
-        with fifo.open("wb"):  # opens when the command does: now it waits for a line
+        with fifo.open("wb"):  # opens when the command opens it; the command then waits for a line
             code = interrupted(process)
         assert process.stderr is not None
         assert (process.stderr.read().strip(), code) == (b"", 128 + signal.SIGINT)
 
 
 def interrupted(process: subprocess.Popen[bytes]) -> int:
-    """Interrupt a process; again, if it was just about to wait for input and did not notice."""
+    """Interrupt a process; repeat if it missed the signal while starting to wait for input."""
     give_up = time.monotonic() + 60
     while True:
         process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""A file whose lines share seconds comes back in its own order, through every read, however often it is imported."""
+"""Tests for the order of imported lines with equal times, in every read and after repeated imports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WriteFile = Callable[[Sequence[str]], Any]
 
 
 def second(index: int) -> int:
-    """Ten messages share each second."""
+    """Assign ten messages to each second."""
     return BEGAN + index // 10
 
 
@@ -54,7 +54,7 @@ def openai_undated(contents: Sequence[str]) -> dict[str, object]:
 
 
 def chatgpt(contents: Sequence[str]) -> list[dict[str, object]]:
-    """Make a conversation of which only each tenth message has a time."""
+    """Return a conversation in which only every tenth message has a time."""
     names = [hash_like(n) for n in range(len(contents))]
     mapping = {
         name: {
@@ -74,7 +74,7 @@ def chatgpt(contents: Sequence[str]) -> list[dict[str, object]]:
 
 
 def hash_like(number: int) -> str:
-    """Return a name whose order has nothing to do with the number's."""
+    """Return a name whose order is unrelated to the order of the numbers."""
     return f"{(number * 2_654_435_761) % 2**32:08x}"
 
 

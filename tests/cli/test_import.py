@@ -1,4 +1,4 @@
-"""`nomemory import` against a real server: everything is stored once, or is in the file of rejects with its reason."""
+"""Tests for `nomemory import` with a real server: idempotence and the rejects file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Import = Callable[..., Result]
 
 @pytest.fixture
 def server(vector_server: Server) -> Server:
-    """The server without an embedder: these tests store thousands of messages and look for none by meaning."""
+    """A server without an embedder, because the tests store thousands of messages."""
     return vector_server
 
 
@@ -59,7 +59,7 @@ def line(number: int, user: str, content: str = "") -> str:
 
 
 def copied(name: str) -> str:
-    """Copy a file to where rejects may be written beside it."""
+    """Copy a file into a writable directory for the rejects file."""
     Path(name).write_bytes((IMPORTS / name).read_bytes())
     return name
 

@@ -1,4 +1,4 @@
-"""`nomemory import --sample`: the sample that ships with the packages."""
+"""Tests for `nomemory import --sample`."""
 
 from __future__ import annotations
 

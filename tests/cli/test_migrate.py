@@ -1,4 +1,4 @@
-"""A log that is migrated to PostgreSQL is the same log: nothing of it is lost, and nothing is embedded again."""
+"""Tests for the migration of a message log to PostgreSQL: no loss and no new embedding."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def endpoint() -> Iterator[Models]:
 
 @pytest.fixture
 def settings(tmp_path: Path, endpoint: Models, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Settings of a server with a model, whose log is in a file."""
+    """Settings of a server with a model and a SQLite log."""
     monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     return Settings.from_environment(
@@ -84,13 +84,13 @@ def fill(server: Server) -> str:
 
 
 def request_is_remembered(server: Server) -> bool:
-    """Return whether the request with which `fill` ended is known."""
+    """Return whether the last request id of `fill` is stored."""
     repeated = write(server, new_message("ann", "", "named by the log", ts=7), request_id="r1")
     return [result.outcome for result in repeated.results] == [i.WRITE_OUTCOME_UNCHANGED]
 
 
 def answers(server: Server, token: str) -> list[object]:
-    """Return a server's answers to queries of every kind."""
+    """Return the responses of a server to queries of every kind."""
     english = q.ListMessagesRequest(user_id="ann", filter=m.Filter(metadata={"lang": "en"}))
     return [
         everything(server),
@@ -170,7 +170,7 @@ def test_vector_index_on_a_qdrant_server_continues(
             assert texts_embedded(server) == 1
 
 
-def test_database_with_a_log_is_refused(
+def test_database_with_a_log_is_rejected(
     run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, tmp_path: Path
 ) -> None:
     other = own_settings.copy_with_changes(data=tmp_path / "other")

@@ -1,4 +1,4 @@
-"""A migration that is killed is run again, and ends as if it had not been."""
+"""Tests for migrations that are killed and run again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from nomemory.server.store.errors import LogUnusableError
 
 
 def kill_when(data: str, url: str, is_reached: Callable[[], bool]) -> bool:
-    """Run the command in a process, and kill it as soon as something holds; return whether it was still running."""
+    """Kill the command in a process when a condition is met; return whether it was still running."""
     program = shutil.which("nomemory") or f"{sys.prefix}/bin/nomemory"
     process = subprocess.Popen([program, "migrate", data, url], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not is_reached() and process.poll() is None:

@@ -1,4 +1,4 @@
-"""What options take: moments and spans as people type them, and how much of a listing."""
+"""Tests for the parsing of times and durations, and for paging options."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Numbers:
 
 
 class Listing:
-    """Numbers from 0 on, in pages; the cursor is the next of them. Remembers what was asked for."""
+    """Numbers from 0 in pages. The cursor is the next number. Records the requested page sizes."""
 
     def __init__(self, length: int) -> None:
         self._length = length

@@ -1,4 +1,4 @@
-"""The register of erasures of a log in PostgreSQL, which is backed up and restored with pg_dump and psql."""
+"""Tests for the erasure register of a PostgreSQL log with backups by pg_dump and psql."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Start = Callable[[Settings], AbstractContextManager[Server]]
 
 @dataclass(frozen=True)
 class DumpedSchema:
-    """A schema of a database, and a dump of it."""
+    """A database schema and its dump."""
 
     database: PrivatePostgres
     url: str
@@ -41,7 +41,7 @@ class DumpedSchema:
         self.database.run_program("pg_dump", "-d", self.database.url, "-n", self._name, "-f", str(self._dump))
 
     def restore(self) -> None:
-        """Replace the schema by its dump."""
+        """Replace the schema with its dump."""
         execute_statement(self.database, f'DROP SCHEMA "{self._name}" CASCADE')
         self.database.run_program("psql", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.database.url, "-f", str(self._dump))
 
@@ -66,7 +66,7 @@ def test_register_is_applied_to_a_restored_database(
         fill(server)
         schema.back_up()
         erase_some(server)
-        exported = run("erasures", "export", "erasures.jsonl")  # beside the server
+        exported = run("erasures", "export", "erasures.jsonl")  # while the server runs
         assert exported.output == "erasures.jsonl: 3 erasures.\n"
     schema.restore()
     refused = run("erasures", "apply", "erasures.jsonl")

@@ -1,4 +1,4 @@
-"""What works on a log in a file says in a sentence that the log is in PostgreSQL; the doctor looks at what it can."""
+"""Tests for commands of SQLite logs with a PostgreSQL log, and for the database checks of the doctor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server over PostgreSQL names its database when it starts, and the fault of the message log while that is down."""
+"""Tests for a server with a PostgreSQL log: its startup line, and its status while the database is down."""
 
 from __future__ import annotations
 

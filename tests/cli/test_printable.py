@@ -1,4 +1,4 @@
-"""What was said cannot drive the terminal that shows it."""
+"""Tests for the escaping of terminal control characters in message content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BIDI = {*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
 
 
 def drives(text: str, allowed: str = "") -> bool:
-    """Return whether a terminal would act on something in a text."""
+    """Return whether a text contains characters that control a terminal."""
     return any((unicodedata.category(char) == "Cc" and char not in allowed) or char in BIDI for char in text)
 
 

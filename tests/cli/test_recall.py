@@ -1,4 +1,4 @@
-"""What `nomemory recall` shows, to people and to programs."""
+"""Tests for the text and JSON output of `nomemory recall`."""
 
 from __future__ import annotations
 

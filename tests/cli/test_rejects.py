@@ -1,4 +1,4 @@
-"""Rejected messages of an import are written to a file whose path is reported, also when the first choice fails."""
+"""Tests for the rejects file of an import and its fallback directory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BAD = '{"user_id": "u"}\n'
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Use a temporary directory of the test's own."""
+    """Use a separate temporary directory for the test."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -29,7 +29,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def file(run: Run) -> Path:  # noqa: ARG001 - it changes the directory
-    """Return a file with a rejected message, beside which no rejects file can be created."""
+    """Return a file with a rejected message in a directory in which no rejects file can be created."""
     path = Path("chat.jsonl")
     path.write_text(BAD + GOOD)
     Path("chat.jsonl.rejects.jsonl").mkdir()

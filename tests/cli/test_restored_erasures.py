@@ -1,4 +1,4 @@
-"""A restored backup does not bring erased data back: a register is applied, or what is not known is reported."""
+"""Tests for the application of erasures to a restored backup."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def data(own_settings: Settings) -> str:
 
 @pytest.fixture
 def backup(run: Run, start: Start, own_settings: Settings, data: str) -> Path:
-    """Return a backup of before the erasures, which were made in the directory since."""
+    """Return a backup from before the erasures that were made in the directory."""
     with start(own_settings) as server:
         fill(server)
         assert run("backup", "--data", data, "--out", "backup").exit_code == 0
@@ -110,7 +110,7 @@ def test_a_restored_log_does_not_contain_the_bytes_of_erased_messages(run: Run, 
     assert b"secret" not in content
 
 
-def test_a_restore_without_a_register_says_which_erasures_it_cannot_know(run: Run, start: Start, backup: Path) -> None:
+def test_a_restore_without_a_register_reports_unknown_erasures(run: Run, start: Start, backup: Path) -> None:
     restored = run("restore", str(backup), "--data", "new")
     assert restored.exit_code == 0
     taken = orjson.loads((backup / "backup.json").read_bytes())["taken"]
@@ -162,7 +162,7 @@ def test_a_register_contains_no_ids_and_no_content(register: Path) -> None:
     assert kinds == ["message", "message", "user"]
 
 
-def test_a_register_that_cannot_be_used_is_rejected_and_nothing_is_restored(
+def test_unusable_register_is_rejected_and_nothing_is_restored(
     run: Run, start: Start, backup: Path, register: Path, tmp_path: Path
 ) -> None:
     with served(start, tmp_path / "other") as server:
@@ -197,7 +197,7 @@ def test_a_damaged_log_is_replaced_only_with_another_register_or_on_request(
     assert (ignored.exit_code, "are not known" in ignored.output) == (0, True)
 
 
-def test_a_log_that_was_put_back_by_copying_needs_a_new_epoch_first(
+def test_copied_log_requires_a_new_epoch_first(
     run: Run, start: Start, own_settings: Settings, backup: Path, register: Path, data: str
 ) -> None:
     for path in Path(data).glob("log.db*"):
@@ -223,7 +223,7 @@ def test_concurrent_erasures_are_all_registered_once(run: Run, start: Start, own
             thread.start()
         for thread in threads:
             thread.join()
-        exported = run("erasures", "export", "erasures.jsonl", "--data", data)  # beside the server
+        exported = run("erasures", "export", "erasures.jsonl", "--data", data)  # while the server runs
     assert exported.output == "erasures.jsonl: 8 erasures.\n"
 
 
@@ -238,7 +238,7 @@ def test_an_acknowledged_erasure_is_registered_when_the_server_is_killed(run: Ru
     assert exported.output == "erasures.jsonl: 1 erasure.\n"
 
 
-def test_a_restore_that_was_killed_is_repeated(run: Run, backup: Path, data: str) -> None:
+def test_killed_restore_can_be_repeated(run: Run, backup: Path, data: str) -> None:
     """A killed restore leaves a copy of the backup; the log and its register are the former ones."""
     (Path(data) / "log.db.new").write_bytes((backup / "log.db").read_bytes())
     restored = run("restore", str(backup), "--data", data, "--replace")

@@ -1,4 +1,4 @@
-"""`nomemory serve` starts, or says in a line why it cannot."""
+"""Tests for `nomemory serve`: startup lines and startup errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Start = Callable[[Settings], AbstractContextManager[Server]]
 
 
 def refusal(*arguments: str) -> str:
-    """Return what is said by a server that does not start."""
+    """Return the error output of a server that does not start."""
     done = subprocess.run([*SERVE, *arguments], capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stdout) == (1, "")
     return done.stderr
@@ -41,7 +41,7 @@ def test_serve_runs_until_sigterm(tmp_path: Path) -> None:
 
 
 def said_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
-    """Serve on a terminal, call the server once and stop it; return the lines that stood there."""
+    """Serve on a terminal, call the server once and stop it; return the lines of the terminal."""
     ours, theirs = pty.openpty()
     command = [*SERVE, "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", *options]
     environment = {name: value for name, value in os.environ.items() if name != "NOMEMORY_LOG_LEVEL"}
@@ -55,7 +55,7 @@ def said_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
             assert client.status().log.messages == 1
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
-    with suppress(OSError):  # how Linux says that a terminal is at its end
+    with suppress(OSError):  # Linux reports the end of a terminal as this error
         while more := os.read(ours, 1 << 16):
             output += more
     os.close(ours)

@@ -1,4 +1,4 @@
-"""What each command shows, to people and to programs. Look at the files in `golden/`: they are the command line."""
+"""Tests for the text and JSON output of each command, compared with the files in `golden/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nomemory skill check`, to people and to programs."""
+"""Tests for the text and JSON output of `nomemory skill check`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nomemory skill new`: from one sentence to a skill that passes the check."""
+"""Tests for `nomemory skill new`, which creates a valid skill from a sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def skill(name: str = "made") -> str:
 
 @pytest.fixture
 def make(run: Run) -> Callable[..., None]:
-    """Make the skill `made`, asking nothing."""
+    """Create the skill `made` without prompting."""
 
     def made(*arguments: str, scenario: str = TEA) -> None:
         result = run("skill", "new", "--scenario", scenario, "--name", "made", *arguments)
@@ -83,7 +83,7 @@ MODEL_DRAFT = {
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatScript]:
-    """A chat model of the settings, which says what a test tells it to."""
+    """A configured chat model with scripted replies."""
     with running_script() as running:
         monkeypatch.setenv("NOMEMORY_RECALL_MODEL", "model")
         monkeypatch.setenv("OPENAI_BASE_URL", running.url)

@@ -1,4 +1,4 @@
-"""What docs/skills.md says to copy and paste works, and shows what the page says it shows."""
+"""Tests for the commands and the output in docs/skills.md."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def example_lines(word: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with the examples' skills and log, imported by the page's own line."""
+    """A server with the example skills and the sample, imported by the command on the page."""
     folder = tmp_path_factory.mktemp("examples")
     settings = Settings.from_environment(
         data=folder,
@@ -67,7 +67,7 @@ def run(line: str, target: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def view(line: str, server: Server) -> list[str]:
-    """Run a recall of the page and give its statements."""
+    """Run a recall command of the page and return its statements."""
     done = run(f"{line} --json", server.target, ROOT)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

@@ -10,6 +10,6 @@ from client.scripted_server import Scripted, scripted_server
 
 @pytest.fixture
 def script() -> Iterator[Scripted]:
-    """A server that says what the test tells it to."""
+    """A server with scripted responses."""
     with scripted_server() as running:
         yield running

@@ -1,4 +1,4 @@
-"""A server of the contract that says what a test tells it to: for what a real server does only in bad moments."""
+"""A server of the contract with scripted responses, for situations that are rare with a real server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answer = Message | Fault | grpc.StatusCode
 
 
 class Scripted(grpc.GenericRpcHandler):
-    """Answers each method with its script, the last line of which is repeated. `requests` has the received requests."""
+    """Answers each method with its script, repeating the last entry, and records `requests`."""
 
     def __init__(self) -> None:
         self.target = ""
@@ -85,7 +85,7 @@ class Scripted(grpc.GenericRpcHandler):
 
 @contextmanager
 def scripted_server() -> Iterator[Scripted]:
-    """Run one on a free port."""
+    """Run a scripted server on a free port."""
     script = Scripted()
     server = grpc.server(ThreadPoolExecutor(2), handlers=[script])
     script.target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"

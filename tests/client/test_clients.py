@@ -1,4 +1,4 @@
-"""Both clients, against a scripted server: the same calls, the same errors, the same retries."""
+"""Tests for both clients with a scripted server: calls, errors and retries."""
 
 from __future__ import annotations
 

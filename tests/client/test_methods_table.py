@@ -1,4 +1,4 @@
-"""The table of methods in docs/clients.md is that of the classes."""
+"""Tests for the table of methods in docs/clients.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The block for a prompt: whole messages in the order of time, as data, within its tokens."""
+"""Tests for the prompt block: complete messages in order of time, fenced, within the token limit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def message(message_id: str, content: str, day: int = 0, speaker: str = "user") 
 
 
 def shown(block: str) -> list[list[object]]:
-    """Read the messages back from between the two lines with the code."""
+    """Parse the messages between the two fence lines."""
     fence = re.search(r"^<<<MEMORY (\w+)\n(.*)\nMEMORY \1>>>$", block, re.DOTALL | re.MULTILINE)
     return [json.loads(line) for line in fence.group(2).split("\n")] if fence else []
 
@@ -115,7 +115,7 @@ def test_lowest_ranked_messages_over_the_limit_are_omitted_and_counted() -> None
 FILLER = "The weather was mild and the talk went on about other things. "
 
 
-def test_long_message_is_cut_to_quoted_passages() -> None:
+def test_long_message_is_shortened_to_quoted_passages() -> None:
     content = f"{FILLER * 200}My locker at the pool is number 27. {FILLER * 200}"
     annotations = Annotations(quotes={"m1": ("number 27",)})
     (only,) = shown(PromptBlock([message("m1", content)], annotations).render())
@@ -131,7 +131,9 @@ def test_long_message_is_cut_to_quoted_passages() -> None:
         ("我的车停在哪里？", "车停在地下二层。", "今天大家聊得很开心，天气也不错。"),
     ],
 )
-def test_long_message_is_cut_to_passages_with_words_of_the_question(question: str, passage: str, around: str) -> None:
+def test_long_message_is_shortened_to_passages_with_words_of_the_question(
+    question: str, passage: str, around: str
+) -> None:
     messages = [
         message("m1", f"{around * 60}{passage}{around * 60}"),
         *(message(f"n{n}", around * 90) for n in range(9)),

@@ -1,4 +1,4 @@
-"""Both clients against a real server: written, found, paged, deleted, refused."""
+"""Tests for both clients with a real server: writes, searches, paging, deletions and errors."""
 
 from __future__ import annotations
 

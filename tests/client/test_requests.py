@@ -1,4 +1,4 @@
-"""Requests are what the plain values say, and nothing more."""
+"""Tests for the conversion of plain values to requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def new_message(message_id: str = "m", content: str = "你好", user_id: str = "
     return chat_message(user_id=user_id, ts=NOON, role="user", content=content, message_id=message_id)
 
 
-def test_a_message_is_made_from_plain_values() -> None:
+def test_message_is_built_from_plain_values() -> None:
     message = chat_message(
         user_id="ann",
         ts=NOON,
@@ -46,7 +46,7 @@ def test_a_message_is_made_from_plain_values() -> None:
     )
 
 
-def test_a_dictionary_is_a_message_too() -> None:
+def test_dictionary_is_accepted_as_a_message() -> None:
     described: NewMessage = {"user_id": "ann", "ts": NOON, "role": "user", "content": "你好", "message_id": "m"}
     assert list(requests.write([described, new_message()]).messages) == [new_message(), new_message()]
     (batch,) = requests.import_batches([described])
@@ -211,7 +211,7 @@ def test_question_embedding_is_sent() -> None:
     assert requests.recall("tea?", question_embedding=[0.0, 1.0]).question_embedding.values == [0.0, 1.0]
     assert not requests.hybrid_search("ann", "tea?").HasField("query_embedding")
     assert not requests.recall("tea?").HasField("question_embedding")
-    # an empty vector is a mistake for the server to name, not one left out
+    # the server reports an empty vector; the client must not omit it
     assert requests.hybrid_search("ann", "tea?", embedding=[]).HasField("query_embedding")
     assert requests.recall("tea?", question_embedding=[]).HasField("question_embedding")
 

@@ -1,4 +1,4 @@
-"""What the READMEs of the clients in other languages show works."""
+"""Tests for the examples in the READMEs of the other clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FETCH_MAX_S = 900
 
 @dataclass(frozen=True)
 class Example:
-    """The runnable example of a client: the programs and files that it needs, and the command that reads it."""
+    """The runnable example of a client, with its required programs and files and the command that runs it."""
 
     client: str
     language: str
@@ -49,7 +49,7 @@ class Example:
             pytest.skip("the client is not built: run scripts/check_clients")
 
     def prepare(self) -> None:
-        """Download and compile what the example needs; skip the test if the registry does not answer."""
+        """Download and compile the dependencies of the example; skip the test if the registry is unavailable."""
         if self.fetch:
             command = ("timeout", str(FETCH_MAX_S), *self.fetch)
             fetched = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
@@ -93,7 +93,7 @@ def test_readme_contains_the_example(example: Example) -> None:
 
 @pytest.fixture
 def example(request: pytest.FixtureRequest) -> Example:
-    """A client's example, ready to run. Its set-up may take minutes with empty caches, which no time limit counts."""
+    """A prepared example of a client. With empty caches, the setup may take minutes, which no time limit covers."""
     prepared: Example = request.param
     prepared.require()
     prepared.prepare()

@@ -1,4 +1,4 @@
-"""The golden scenario says something, and what differs from it is noticed. `scripts/golden` plays it."""
+"""Tests for the golden scenario that `scripts/golden` runs, and for the comparison of results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_client_has_a_runner() -> None:
 
 
 def asked_of_tools() -> dict[str, list[ToolCall]]:
-    """Return what the scenario asks of each tool."""
+    """Return the calls of each tool in the scenario."""
     calls_by_tool: dict[str, list[ToolCall]] = {}
     for step in STEPS:
         with suppress(NoToolError):

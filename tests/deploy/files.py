@@ -18,12 +18,12 @@ VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["proj
 
 
 def loaded(path: Path) -> Any:  # noqa: ANN401 - a file of somebody else's form
-    """Read a file of YAML."""
+    """Load a YAML file."""
     return yaml.safe_load(path.read_text("utf-8"))
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Return the Dockerfile's instructions of its last stage, with what each says."""
+    """Return the instructions of the last stage of the Dockerfile with their arguments."""
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
     lines = text.replace("\\\n", " ").splitlines()
     stages = [at for at, line in enumerate(lines) if line.startswith("FROM ")]
@@ -33,7 +33,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def instruction(name: str) -> str:
-    """Return what the one instruction of a name says."""
+    """Return the arguments of the only instruction with a name."""
     [operands] = [operands for word, operands in instructions() if word == name]
     return operands
 
@@ -44,7 +44,7 @@ def pairs(name: str) -> dict[str, str]:
 
 
 def unit(path: Path) -> dict[str, list[str]]:
-    """Return the settings of a unit of systemd: each with all that is said of it, in its order."""
+    """Return the settings of a systemd unit, each with all of its values in order."""
     options: dict[str, list[str]] = {}
     for line in path.read_text("utf-8").splitlines():
         if "=" in line and not line.startswith("#"):

@@ -36,14 +36,14 @@ pytestmark = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Front:
-    """HAProxy's two ports, and the key of a service that calls through them."""
+    """The two ports of HAProxy, and the API key of a service."""
 
     grpc: int
     http: int
     key: str
 
     def lists(self) -> None:
-        """Call over both, each over a new connection; raise what either answers."""
+        """Call over gRPC and HTTP, each over a new connection; raise the error of either call."""
         options = [("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(f"127.0.0.1:{self.grpc}", options) as channel:
             request = q.ListMessagesRequest(user_id="lin")
@@ -54,7 +54,7 @@ class Front:
         httpx.get(f"http://127.0.0.1:{self.http}/v1/users/lin/messages", headers=headers, timeout=10).raise_for_status()
 
     def serves(self) -> bool:
-        """Return whether HAProxy has found the server."""
+        """Return whether HAProxy has connected to the server."""
         try:
             self.lists()
         except (grpc.RpcError, httpx.HTTPError):
@@ -106,7 +106,7 @@ def free_port() -> int:
 
 
 def strangers(hold: ExitStack, port: int, count: int, words: bytes) -> list[socket.socket]:
-    """Open connections from one address, say something on each, and hold them; return those that were let in."""
+    """Open connections from one address, send bytes on each, and return those that were accepted."""
     held = []
     for _ in range(count):
         try:
@@ -124,7 +124,7 @@ def test_configuration_is_valid() -> None:
     subprocess.run(["haproxy", "-c", "-f", str(CONFIGURATION)], check=True, capture_output=True)  # noqa: S607 - the system's
 
 
-def test_lingering_rejected_connections_block_nobody(front: Front) -> None:
+def test_lingering_rejected_connections_do_not_block_other_clients(front: Front) -> None:
     request = b"GET /v1/users/lin/messages HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
     with ExitStack() as hold:
         held = strangers(hold, front.http, ATTEMPTS, request)
@@ -132,7 +132,7 @@ def test_lingering_rejected_connections_block_nobody(front: Front) -> None:
         front.lists()
 
 
-def test_idle_grpc_connections_block_nobody(front: Front) -> None:
+def test_idle_grpc_connections_do_not_block_other_clients(front: Front) -> None:
     with ExitStack() as hold:
         held = strangers(hold, front.grpc, ATTEMPTS, GREETING)
         assert 0 < len(held) <= MOST_OF_AN_ADDRESS

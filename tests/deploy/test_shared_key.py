@@ -1,4 +1,4 @@
-"""The key of cursors and write tokens that the cluster's servers share is made once."""
+"""Tests for the shared key of cursors and write tokens, which the cluster creates once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_key_is_created_once_with_owner_only_permissions(tmp_path: Path) -> None
     keys.mkdir()
     shell, option, script = loaded(DEPLOY / FILE)["services"]["keys"]["entrypoint"]
     made = []
-    for _ in range(2):  # and once more, as at the next start
+    for _ in range(2):  # a second time, as at the next start
         subprocess.run([shell, option, script.replace("/keys/", f"{keys}/")], check=True)
         made.append(load_or_create_key(keys / "server.key"))
     assert made[0] == made[1]

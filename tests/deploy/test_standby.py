@@ -1,4 +1,4 @@
-"""The scripts of the cluster's PostgreSQL work: a standby copies, follows, and takes over when it is promoted."""
+"""Tests for the scripts of the cluster's PostgreSQL: a standby copies, follows and is promoted."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ ATTRIBUTES = environment_of_service("compose.cluster.yaml", "nomemory-1")["NOMEM
 
 
 def variables(server: PrivatePostgres, **more: str) -> dict[str, str]:
-    """Return what the image sets, for a server at a Unix socket."""
+    """Return the environment of the image, for a server at a Unix socket."""
     path = f"{find_program_directory()}:{os.environ['PATH']}"
     return {"PATH": path, "PGHOST": str(server.root), "PGDATA": str(server.root / "data"), **SECRETS, **more}
 
 
 @pytest.fixture(scope="module")
 def primary() -> Iterator[PrivatePostgres]:
-    """A server of which the first script has made the cluster's primary."""
+    """A PostgreSQL server that the primary script initialized."""
     server = create_postgres("postgres")
     try:
         server.start(("fsync=off", "wal_level=replica"))
@@ -60,7 +60,7 @@ def primary() -> Iterator[PrivatePostgres]:
 
 @contextmanager
 def scripts_in(server: PrivatePostgres) -> Iterator[Path]:
-    """Copy the scripts to where the server's user may read them."""
+    """Copy the scripts into a directory that the user of the server can read."""
     scripts = server.root / "scripts"
     shutil.copytree(SCRIPTS, scripts)
     try:
@@ -71,7 +71,7 @@ def scripts_in(server: PrivatePostgres) -> Iterator[Path]:
 
 @contextmanager
 def standby(primary: PrivatePostgres) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the standby's script until the context is left."""
+    """Run the standby script until the context exits."""
     environment = {"PGDATA": str(primary.root / "copy/data"), "PRIMARY_HOST": str(primary.root)}
     where = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={primary.root}/copy", "-c", "fsync=off"]
     with (

@@ -1,4 +1,4 @@
-"""The blocks of code on the pages that people read, and the commands in them."""
+"""The code blocks of the documentation pages, and the commands in them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ ASSIGNMENT = re.compile(r"([A-Z_]+)=(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a shell: the variables that are set for it, and its words. Comments are gone."""
+    """A shell command: its variables and its words, without comments."""
 
     variables: dict[str, str]
     words: tuple[str, ...]
 
     @property
     def program(self) -> str:
-        """Its first word, without the environment that it is in; empty where variables are all there is."""
+        """The program of the command without environment assignments; empty if there are only assignments."""
         return re.sub(r"^(\S*/bin/|\./)", "", self.words[0]) if self.words else ""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code and where it stands."""
+    """A code block and its position."""
 
     page: str
     language: str
@@ -37,11 +37,11 @@ class Block:
 
     @property
     def is_for_the_shell(self) -> bool:
-        """Whether these are commands."""
+        """Whether the block contains shell commands."""
         return self.language == "sh" or (self.language == "text" and self.text.startswith("nomemory "))
 
     def commands(self) -> list[Command]:
-        """Return the commands of a block for the shell, one per line, pipe or list; lines that go on are joined."""
+        """Return the commands of a shell block, one per line, pipe or list; continued lines are joined."""
         complete, begun = [], ""
         for line in self.text.replace("\\\n", " ").splitlines():
             begun += COMMENT.sub("", line) + "\n"
@@ -65,7 +65,7 @@ def parts(line: str) -> list[list[str]]:
 
 
 def command(words: list[str]) -> Command:
-    """Return the command that words say."""
+    """Parse the words of a command."""
     variables = {}
     rest = words[1:] if words[0] in ("env", "export") else list(words)
     while rest and (set_to := ASSIGNMENT.fullmatch(rest[0])):
@@ -76,7 +76,7 @@ def command(words: list[str]) -> Command:
 
 @cache
 def blocks() -> tuple[Block, ...]:
-    """Return every block of every page, in their order."""
+    """Return every block of every page in order."""
     patterns = ("*.md", "docs/*.md", "clients/*/README.md", "website/*.md")
     files = [file for pattern in patterns for file in sorted(ROOT.glob(pattern))]
     pages = {file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8") for file in files}

@@ -1,4 +1,4 @@
-"""The way in which the tests of the command line run it."""
+"""Fixtures of the command-line tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is done with every block of code on the pages: the one place that says so.
+"""The rules that assign a test to every code block on the pages.
 
-The first rule that fits a block holds. The commands that nothing runs are checked all the same: their options, their
-variables and their scripts exist (test_commands.py).
+The first matching rule applies. Commands that no test runs are still checked: their options, variables and scripts must
+exist (test_commands.py).
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ PARSED = "tests/documentation/test_data.py::test_json_blocks_are_valid"
 
 @dataclass(frozen=True)
 class Rule:
-    """Blocks of a page in a language, which begin so, and the test that tries them.
+    """A page, a language and a prefix of blocks, and the test that checks them.
 
-    Attributes:
-        why: why nothing runs them, where the test only looks at them.
+    Attributes: why: the reason if the test does not run the blocks.
     """
 
     page: str
@@ -48,7 +47,7 @@ class Rule:
     why: str = ""
 
     def fits(self, block: Block) -> bool:
-        """Return whether the rule is for a block."""
+        """Return whether the rule matches a block."""
         return (self.page, self.language) == (block.page, block.language) and block.text.startswith(self.starts)
 
 

@@ -1,4 +1,4 @@
-"""docs/authentication.md: its keys are made, listed and used as the page says, one command after the other."""
+"""Tests that run the key commands of docs/authentication.md in order."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ NOW = datetime.now(UTC)
 
 @dataclass
 class Keys:
-    """The keys that the page's commands made, by name."""
+    """The keys that the commands of the page created, by name."""
 
     run: Run
     made: dict[str, str] = field(default_factory=dict)
 
     def create(self, command: Command) -> None:
-        """Run a command about keys, and remember the key that it prints."""
+        """Run a key command, and store the key that it prints."""
         result = self.run(*command.words[1:])
         assert result.exit_code == 0, result.stderr
         if "create" in command.words:
             (self.made[command.words[command.words.index("--name") + 1]],) = re.findall(r"nm_[\w-]+", result.output)
 
     def key(self, shown: str) -> str:
-        """Return the key for which the page has `nm_…` or `nm_NAME…`."""
+        """Return the key of a placeholder `nm_…` or `nm_NAME…` on the page."""
         return self.made[shown.removeprefix("nm_").rstrip("…") or "chat"]
 
 
 def commands(*second: str) -> list[Command]:
-    """Return the commands of the page that begin with `nomemory` and this word."""
+    """Return the commands of the page that begin with `nomemory` and a given word."""
     page_commands = [command for block in of_page(PAGE, "sh") for command in block.commands()]
     return [item for item in page_commands if item.program == "nomemory" and item.words[1] in second]
 
@@ -72,7 +72,7 @@ def test_documented_authentication_commands_work(run: Run, monkeypatch: pytest.M
 
 
 def said_in(command: Command, keys: Keys, server: Server, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Run one of the page's listings with the key that it names, and return what it shows."""
+    """Run a list command of the page with its key, and return the output."""
     monkeypatch.setenv("NOMEMORY_API_KEY", keys.key(command.variables["NOMEMORY_API_KEY"]))
     result = keys.run(*command.words[1:], "--target", server.target, "--json")
     assert result.exit_code == 0, result.stderr

@@ -1,4 +1,4 @@
-"""Every command on the pages is one: its program, its options and its variables exist."""
+"""Tests that the programs, options and variables of every documented command exist."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_nomemory(words: Sequence[str]) -> None:
 
 
 def check_script(name: str, words: Sequence[str]) -> None:
-    """Fail if a script does not exist, or neither it nor what it runs knows an option."""
+    """Fail if a script does not exist, or if it does not support an option."""
     text = (ROOT / name).read_text(encoding="utf-8")
     for module in re.findall(r"-m ([a-z._]+)|scripts/([a-z_]+)\.py", text):
         runs = "".join(module).removesuffix(".main").replace(".", "/")
@@ -50,13 +50,13 @@ def check_script(name: str, words: Sequence[str]) -> None:
 
 
 def check_pip(words: Sequence[str]) -> None:
-    """Fail if a page installs an extra that there is not."""
+    """Fail if a page installs an unknown extra."""
     for extra in re.findall(r"nomemory\[(\w+)\]", " ".join(words)):
         assert extra in PROJECT["optional-dependencies"]
 
 
 def check(command: Command) -> None:
-    """Fail if a command names what does not exist."""
+    """Fail if a command refers to a missing program, option or file."""
     program, words = command.program.removeprefix("token=$("), command.words[1:]
     assert set(command.variables) <= VARIABLES
     assert set(re.findall(r"\bNOMEMORY_[A-Z_]+", " ".join(words))) <= VARIABLES

@@ -1,4 +1,4 @@
-"""docs/concepts.md: what its program prints stands below it."""
+"""Tests for the program in docs/concepts.md and its output."""
 
 from __future__ import annotations
 

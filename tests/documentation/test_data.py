@@ -1,4 +1,4 @@
-"""Data and pictures on the pages are what the pages say."""
+"""Tests for data and diagrams on the documentation pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every block of code on the pages is run, checked, or said not to be, with the reason (rules.py)."""
+"""Tests that a rule assigns a test to every code block on the pages (rules.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/importing.md: every example of a format is imported by the command under it."""
+"""Tests for the import examples in docs/importing.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SENT = {"jsonl": 2, "openai": 2, "chatgpt": 2, "claude": 1, "whatsapp": 2, "zep"
 
 
 def examples() -> list[tuple[str, list[str]]]:
-    """Return each example, and the words of the command under it."""
+    """Return each example with the words of the following command."""
     ours = [block for block in blocks() if block.page == PAGE]
     pairs = [(item, under) for item, under in pairwise(ours) if item.language != "sh"]
     assert all(under.language == "sh" for _, under in pairs)

@@ -1,4 +1,4 @@
-"""docs/operating.md: a backup is made and put back as the page says; its interceptors fit."""
+"""Tests for the backup commands and the interceptor example in docs/operating.md."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_documented_interceptors_can_be_installed() -> None:
 
     class Tracing(grpc.aio.ServerInterceptor):
         async def intercept_service(self, continuation: object, details: object) -> None:
-            """Stand where an interceptor of the page stands."""
+            """Replace an interceptor of the page."""
 
     def serve(settings: Settings, *, interceptors: object) -> None:
         server_interceptors.extend((settings, interceptors))

@@ -1,4 +1,4 @@
-"""What is remembered of queries and documents."""
+"""Tests for the cache of query and document vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nomemory.server.indexing.vector.document_vectors import DocumentVectors
 
 
 class CountingEmbedder:
-    """Embeds a text as its own bytes, and writes down what it is asked."""
+    """Embeds a text as its bytes, and records its calls."""
 
     kind, model, dimension = "local", "counting", 3
 

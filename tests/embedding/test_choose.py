@@ -1,4 +1,4 @@
-"""Which embedder the settings give."""
+"""Tests for the selection of the embedder by the settings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_without_the_local_model_auto_selects_none_and_local_is_rejected() -> No
 def test_local_model_works_without_a_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("os.getuid", lambda: 3_999_999)  # nobody has a name for it
+    monkeypatch.setattr("os.getuid", lambda: 3_999_999)  # a user id without a name
     assert choose_embedder(settings(embedder="local")).kind == "local"
 
 

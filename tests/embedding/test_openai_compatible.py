@@ -1,4 +1,4 @@
-"""What the embedder behind an OpenAI-compatible endpoint promises, against a real HTTP server of our own."""
+"""Tests for the OpenAI-compatible embedder with a local HTTP server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def embedding(text: str, encoding: str) -> str | list[float]:
 
 
 def ok(body: dict[str, Any], encoding: str = "base64") -> Reply:
-    """Answer as OpenAI does, in an order of its own."""
+    """Return a response in the OpenAI format with shuffled vectors."""
     rows = [
         {"object": "embedding", "index": index, "embedding": embedding(text, encoding)}
         for index, text in enumerate(body["input"])
@@ -50,7 +50,7 @@ def error(status: int, **headers: str) -> Reply:
 
 
 class Endpoint:
-    """A server that answers as the test says, and writes down what it is asked."""
+    """A server with configurable responses that records its requests."""
 
     def __init__(self) -> None:
         self.answer: Answer = ok
@@ -73,7 +73,7 @@ class Endpoint:
                 self.wfile.write(content)
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Disable logging."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""Texts of like length are embedded together."""
+"""Tests for the batching of texts by length."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""The answers of a model to a small invented set, and a way to record them again.
+"""The recorded model answers to a small invented set, and a script that records them again.
 
-`recorded/` has what two people said, what is asked about them, and `answers.json`: for every question the answers of a
-model, one a prompt, each with the hash of the prompt that it answers. A prompt that changes has another hash, and the
-test that runs the set says so. Then:
+`recorded/` contains the messages of two users, the questions, and `answers.json`, which has the model answers of every
+question, one per prompt, each with the hash of its prompt. If a prompt changes, its hash changes, and the test that
+runs the set fails. The command
 
     PYTHONPATH=tests:scripts .venv/bin/python tests/evaluation/recorded_answers.py FOLDER
 
-gives every prompt the answer that stands at its place in `answers.json`, and writes the new hashes there. Do this where
-the answers are still what a model would say to the prompts. Prompts that have no answer there are left in FOLDER: let
-any model answer one, write its answer to `answers.json` with `"prompt": ""`, and run it again.
+assigns the answers in `answers.json` to the new prompts by position and writes the new hashes. Use it if a model would
+still give these answers. Prompts without an answer are written to FOLDER: let a model answer them, add the answers to
+`answers.json` with `"prompt": ""`, and run the command again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from evaluation.recorded_endpoint import ANSWER, PROMPT
 
 SET = Path(__file__).parent / "recorded"
 _ANSWERS = SET / "answers.json"
-_SETTINGS = {"NOMEMORY_EMBEDDER": "none"}  # vectors, and with them prompts, may differ from processor to processor
+_SETTINGS = {"NOMEMORY_EMBEDDER": "none"}  # vectors, and therefore prompts, may differ between processors
 
 Recorded = dict[str, list[dict[str, Any]]]
 """By question, the answers in the order of its prompts: `{"prompt": hash, "answer": object}`."""
@@ -42,32 +42,30 @@ def recorded() -> Recorded:
 
 
 def lay_out(answers: Recorded, folder: Path) -> None:
-    """Write the answers to files that `bench_recall --prompts` looks for."""
+    """Write the answers to the files that `bench_recall --prompts` reads."""
     for item in (item for of_question in answers.values() for item in of_question if item["prompt"]):
         text = json.dumps(item["answer"], ensure_ascii=False)
         (folder / f"{item['prompt']}{ANSWER}").write_text(text, encoding="utf-8")
 
 
 def run(folder: Path, *arguments: str) -> Result:
-    """Recall the set with the answers of a folder."""
+    """Evaluate the set with the answers in a folder."""
     command = ["--data", str(SET), "--prompts", str(folder), *arguments]
     return CliRunner().invoke(bench_recall, command, env=_SETTINGS)
 
 
 @dataclass
 class Rerecording:
-    """Answers on their way to new hashes.
+    """Assigns the recorded answers to new prompt hashes.
 
-    Attributes:
-        answers: as they are so far.
-        done: how many prompts of each question have been seen.
+    Attributes: answers: the answers assigned so far. done: the number of processed prompts by question.
     """
 
     answers: Recorded
     done: dict[str, int]
 
     def take(self, prompt: Path) -> bool:
-        """Give a prompt its answer; returns whether there is one."""
+        """Assign an answer to a prompt; return whether there is one."""
         question_id = _question_of(prompt.read_text("utf-8"))
         index = self.done.get(question_id, 0)
         answers = self.answers.get(question_id, [])
@@ -92,7 +90,7 @@ def _answer_name(prompt: Path) -> str:
 
 
 def _write(answers: Recorded) -> None:
-    """Write the answers, those of a question on a line."""
+    """Write the answers of each question on one line."""
     lines = (
         f"{json.dumps(question_id)}: {json.dumps(answers_given, ensure_ascii=False)}"
         for question_id, answers_given in answers.items()
@@ -101,7 +99,7 @@ def _write(answers: Recorded) -> None:
 
 
 def rerecord(left: Path) -> int:
-    """Record all answers again; returns how many prompts have none. They are in the folder `left`."""
+    """Record all answers again; return the number of prompts without one, which are in the folder `left`."""
     ours = Rerecording(
         {
             question_id: [dict(item, prompt="") for item in answers_given]

@@ -1,4 +1,4 @@
-"""`scripts/bench_recall`, from files to figures."""
+"""Tests for `scripts/bench_recall` from input files to results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENGLISH = ["My sister plays the cello.", "I moved to Leeds in March.", "I am all
 
 
 def message_rows(user: str, contents: Sequence[str]) -> list[dict[str, object]]:
-    """Make a message a day in May, and one right at the time of the questions."""
+    """Return one message per day in May, including one at the time of the questions."""
     made: list[dict[str, object]] = [
         {"user_id": user, "message_id": f"m{n}", "ts": f"2025-05-{n + 1:02}T08:00:00Z", "role": "user", "content": text}
         for n, text in enumerate(contents)
@@ -52,7 +52,7 @@ def write(folder: Path, name: str, records: Sequence[Mapping[str, object]]) -> N
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Two small sets with a user of the same name, Chinese and English, with a question that nothing answers."""
+    """Two small sets in Chinese and English with the same user id and an unanswerable question."""
     folder = tmp_path / "data"
     folder.mkdir()
     write(folder, "zh.messages", message_rows("u", CHINESE))

@@ -1,4 +1,4 @@
-"""The pictures of the pages show the figures of the pages' tables, and can be read by everybody."""
+"""Tests for the charts of the documentation: values, accessibility and rendering."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def table(page: str, begins: str) -> Iterator[list[str]]:
 
 
 def numbers(cell: str) -> list[float | None]:
-    """Return the numbers of a cell, parted by slashes."""
+    """Return the numbers of a cell, separated by slashes."""
     return [None if item.strip() == "–" else float(item.replace(",", "")) for item in cell.split("/") if item.strip()]
 
 
@@ -59,7 +59,7 @@ def test_quality_chart_values_equal_the_table() -> None:
 
 
 def test_performance_chart_values_equal_the_table() -> None:
-    rows = list(table("performance.md", "| read | typical: CPU ms"))[1:]  # the first one, of bytes, is not drawn
+    rows = list(table("performance.md", "| read | typical: CPU ms"))[1:]  # the first one, in bytes, is not drawn
     expected: dict[str, Any] = {}
     for (read, label), row in zip(performance_chart.READS.items(), rows, strict=True):
         assert mean_the_same(label, row[0])
@@ -69,14 +69,14 @@ def test_performance_chart_values_equal_the_table() -> None:
 
 
 def case(cpu: str, waits: str, rate: str) -> dict[str, dict[str, float | None]]:
-    """Return the cells of a read in the benchmark's form."""
+    """Return the table cells of a read as benchmark results."""
     cpu_ms, many = numbers(cpu), dict(zip(["rps"], numbers(rate), strict=False))
     measured = {"cpu_ms": cpu_ms[0], **dict(zip(["p50_ms", "p99_ms"], numbers(waits), strict=False))}
     return {"1": measured, "16": {"cpu_ms": cpu_ms[1], **many}}
 
 
 def mean_the_same(label: str, name: str) -> bool:
-    """Return whether a picture and the table name the same read: they share most of the picture's words."""
+    """Return whether a chart label and a table row share most words and so name the same read."""
     ours, theirs = ({*re.findall(r"\w+", text.lower())} for text in (label, name))
     return len(ours & theirs) >= len(ours) / 2
 
@@ -123,7 +123,7 @@ def test_chart_text_has_sufficient_contrast_in_light_and_dark_mode() -> None:
 
 
 def contrast(first: str, other: str) -> float:
-    """Return how far two colours stand apart, as WCAG counts."""
+    """Return the WCAG contrast ratio of two colors."""
     bright, dim = sorted((_luminance(first), _luminance(other)), reverse=True)
     return (bright + 0.05) / (dim + 0.05)
 

@@ -1,4 +1,4 @@
-"""The form of labeled sets, and what is said about files that do not have it."""
+"""Tests for the format of labeled sets and the errors of invalid files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operating points of a person's questions are the others' choice."""
+"""Tests for the leave-one-user-out evaluation of thresholds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def answer(user: str, cited: str, sufficiency: float, needed: str = "a") -> Answ
 
 
 def asked_at(settings: Mapping[str, str]) -> RecallAnswers:
-    """Return what a scripted recall says: ann's view is right at the widest cut, everybody else's at the narrowest."""
+    """Return scripted results: the view of ann is correct at the first threshold, others at the other thresholds."""
     widest = settings[QUOTE_SETTING] == str(QUOTE_THRESHOLDS[0])
     answers = [answer("ann", "a" if widest else "x", 0.5)]
     answers += [answer(user, "axx" if widest else "a", 0.9) for user in ("bob", "cat")]

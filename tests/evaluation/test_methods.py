@@ -1,4 +1,4 @@
-"""What each method asks of a server, and what it makes of the answer."""
+"""Tests for the requests of each evaluated method and the parsing of its responses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def measured(script: Scripted, method: Method, question: Question = QUESTION) ->
         return ask_question(client, method, question, lambda: None).result
 
 
-def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script: Scripted) -> None:
+def test_hybrid_method_requests_50_earlier_messages_and_records_sufficiency(script: Scripted) -> None:
     reply = pb.HybridSearchResponse(sufficiency=0.25)
     for message_id in ("m2", "m1"):
         reply.items.add().message.message_id = message_id

@@ -1,4 +1,4 @@
-"""Figures against values worked out by hand, and against definitions written another way."""
+"""Tests for the metrics with manual calculations and independent definitions."""
 
 from __future__ import annotations
 

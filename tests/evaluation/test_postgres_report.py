@@ -1,4 +1,4 @@
-"""`bench_load --profile postgres` tells its figures, and which of them miss what is aimed at."""
+"""Tests for the report of `bench_load --profile postgres` and its targets."""
 
 from __future__ import annotations
 

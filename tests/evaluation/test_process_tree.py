@@ -1,4 +1,4 @@
-"""What a process and its children have used of the processor."""
+"""Tests for the CPU time of a process and its children."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Recall with a model whose answers are recorded: the whole path, without a model at hand.
+"""Tests for the complete recall evaluation with recorded model answers.
 
-Where a prompt has changed on purpose, `recorded_answers.py` tells how to record the answers again.
+If a prompt was changed on purpose, record the answers again as described in `recorded_answers.py`.
 """
 
 from __future__ import annotations

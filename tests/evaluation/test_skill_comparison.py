@@ -1,4 +1,4 @@
-"""`scripts/compare_skills`: what people see, what programs read, and what is refused."""
+"""Tests for the output and errors of `scripts/compare_skills`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def late(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def few(tmp_path: Path) -> Path:
-    """Nine of the sample's questions."""
+    """Nine questions of the sample."""
     lines = (SAMPLE / "questions.jsonl").read_text("utf-8").splitlines(keepends=True)
     path = tmp_path / "few.questions.jsonl"
     path.write_text("".join(lines[::6]), encoding="utf-8")
@@ -50,7 +50,7 @@ def few(tmp_path: Path) -> Path:
 
 
 def answers(*id_lists: tuple[str, ...]) -> list[Answer]:
-    """Answer the three questions below, the last of which nothing answers."""
+    """Answer the three questions below; the last one is unanswerable."""
     results = [MethodResult(ids, verdict="SUPPORTED" if ids else "INSUFFICIENT") for ids in id_lists]
     return [Answer(question, item, 12.3, None) for question, item in zip(QUESTIONS, results, strict=True)]
 

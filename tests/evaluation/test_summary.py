@@ -1,4 +1,4 @@
-"""What the results look like, and which questions count for what."""
+"""Tests for the summary of evaluation results and the questions that each metric includes."""
 
 from __future__ import annotations
 

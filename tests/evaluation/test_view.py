@@ -1,4 +1,4 @@
-"""What a memory view is worth, on views small enough to count by hand."""
+"""Tests for the metrics of memory views with small examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chat model that says, or calls, what a test tells it to."""
+"""A chat model with scripted replies and tool calls."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["chat_model", "says", "wants"]
 
 
 def says(text: str) -> Answer:
-    """Answer with a text."""
+    """Return a text reply."""
     return _answer({"role": "assistant", "content": text}, "stop")
 
 
 def wants(tool: str, arguments: Mapping[str, object]) -> Answer:
-    """Answer with a call."""
+    """Return a tool call."""
     function = {"name": tool, "arguments": json.dumps(arguments)}
     call = {"id": f"call_{uuid.uuid4().hex}", "type": "function", "function": function}
     return _answer({"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls")

@@ -1,4 +1,4 @@
-"""A user with a memory, and another one whose memory must never show."""
+"""Fixtures with a user's memory and another user whose messages must not appear."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def client(server: Server) -> Iterator[Client]:
 
 
 class Noting(Client):
-    """A client that notes the write tokens which it got, and those that it sent."""
+    """A client that records the write tokens that it received and sent."""
 
     def __init__(self, target: str) -> None:
         super().__init__(target)
@@ -38,7 +38,7 @@ class Noting(Client):
 
 @pytest.fixture
 def noting(server: Server) -> Iterator[Noting]:
-    """The same, which notes write tokens."""
+    """A client that records write tokens."""
     with Noting(server.target) as client:
         yield client
 
@@ -57,7 +57,7 @@ def _sample_message(user: str, message_id: str, minute: int, content: str, conve
 
 @pytest.fixture
 def ann(client: Client, user: str) -> str:
-    """A user of whom five messages can be found, two of them in a conversation; another one has a message like hers."""
+    """A user with five searchable messages, two of them in a conversation; another user has a similar message."""
     messages = [
         _sample_message(user, "a0", 0, "My studio is above the bakery."),
         _sample_message(user, "a1", 1, PEANUTS),

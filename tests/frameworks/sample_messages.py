@@ -1,4 +1,4 @@
-"""What the user of these tests and another one have said."""
+"""The messages of the tested user and of another user."""
 
 from __future__ import annotations
 

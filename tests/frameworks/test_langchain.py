@@ -1,4 +1,4 @@
-"""LangChain's tools and retriever, with the package itself."""
+"""Tests for the LangChain tools and retriever with the real package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LangGraph's store, with the package that has its contract."""
+"""Tests for the LangGraph store with the real package."""
 
 from __future__ import annotations
 

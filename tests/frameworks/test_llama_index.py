@@ -1,4 +1,4 @@
-"""LlamaIndex's retriever, with the package itself."""
+"""Tests for the LlamaIndex retriever with the real package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session of the OpenAI Agents SDK and its tools, with the package itself and a chat model of a test's own."""
+"""Tests for the session and tools of the OpenAI Agents SDK with the real package and a scripted chat model."""
 
 from __future__ import annotations
 

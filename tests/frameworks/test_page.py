@@ -1,4 +1,4 @@
-"""What docs/frameworks.md shows works, with the packages themselves."""
+"""Tests for the examples in docs/frameworks.md with the real packages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PACKAGES = {
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatScript]:
-    """A chat model that recalls before it answers, where the programs look for OpenAI's."""
+    """A chat model that recalls before it answers, at the configured OpenAI URL."""
     with chat_model() as script:
         script.answers = [wants("recall", {"query": "What can I not eat?"}), says("You are allergic to peanuts.")]
         monkeypatch.setenv("OPENAI_BASE_URL", script.url)
@@ -46,7 +46,7 @@ def test_documented_example_finds_the_message(
 ) -> None:
     package = pytest.importorskip(PACKAGES[framework], reason="scripts/check_frameworks installs it")
     if framework == "OpenAI Agents SDK":
-        package.set_default_openai_api("chat_completions")  # what the model of this test speaks
+        package.set_default_openai_api("chat_completions")  # the API of the model in this test
         package.set_tracing_disabled(True)
     shown = EXAMPLES[framework].replace("127.0.0.1:7700", server.target).replace('"ann"', f'"{ann}"')
     exec(compile(shown, "frameworks.md", "exec"), {"__name__": "__main__"})  # noqa: S102 - the page's own words

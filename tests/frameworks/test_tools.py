@@ -1,4 +1,4 @@
-"""The tools as plain functions: their definitions, and what carries a call out. It needs no framework."""
+"""Tests for the tools as plain functions without a framework: definitions and execution."""
 
 from __future__ import annotations
 

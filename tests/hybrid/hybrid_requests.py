@@ -1,4 +1,4 @@
-"""Shorthand for the tests of the hybrid search: to write, and to ask."""
+"""Helpers that write messages and run hybrid searches."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ SMALL_TALK = (
 
 
 def write(server: Server, messages: Sequence[m.ChatMessage], **how: object) -> str:
-    """Write a batch; returns its token."""
+    """Write a batch; return its write token."""
     request = i.WriteMessagesRequest(messages=messages, **how)  # type: ignore[arg-type]  # whatever a test says
     return server.ingest.WriteMessages(request).write_token
 
 
 def delete(server: Server, user: str, *message_ids: str) -> str:
-    """Delete messages; returns the token."""
+    """Delete messages; return the write token."""
     return server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=message_ids)).write_token
 
 
 def ask(
     server: Server, user: str, text: str, at_least: str = "", *, explain: bool = False, **fields: object
 ) -> q.HybridSearchResponse:
-    """Ask."""
+    """Run a hybrid search."""
     request = q.HybridSearchRequest(user_id=user, query_text=text, at_least=at_least, explain=explain, **fields)  # type: ignore[arg-type]  # as above
     return server.query.HybridSearch(request)
 
 
 def result_ids(answer: q.HybridSearchResponse) -> list[str]:
-    """Return the ids of what was found, best first."""
+    """Return the ids of the results, best first."""
     return [item.message.message_id for item in answer.items]
 
 
 def until(seconds: float, since: float | None = None) -> m.Filter:
-    """Narrow to what was said before a time."""
+    """Return a filter for messages before a time."""
     message_filter = m.Filter()
     message_filter.time_range.until.FromMicroseconds(round(seconds * 1e6))
     if since is not None:
@@ -64,7 +64,7 @@ def until(seconds: float, since: float | None = None) -> m.Filter:
 
 
 def chat(user: str, count: int, *, start: float = 0, **fields: object) -> list[m.ChatMessage]:
-    """Make small talk: a message a minute, the two sides in turn."""
+    """Return small talk with one message per minute and alternating roles."""
     roles = (m.ROLE_USER, m.ROLE_ASSISTANT)
     return [
         new_message(

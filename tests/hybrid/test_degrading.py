@@ -1,4 +1,4 @@
-"""What it does with less: no names, no conversations, an assistant's words as the evidence, hardly any names."""
+"""Tests for the ranking with missing data: no names, no conversations, few names, or assistant evidence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USER, ASSISTANT = m.ROLE_USER, m.ROLE_ASSISTANT
 
 
 def story(user: str, **fields: str) -> list[m.ChatMessage]:
-    """Make small talk with two things told in it: one in answer to a question, one in two halves."""
+    """Return small talk with one fact in a reply and one split over two messages."""
     talk = chat(user, 120)
     for index, text in {
         41: "Which instrument would you like to learn?",
@@ -91,7 +91,7 @@ def test_user_messages_rank_first_if_no_message_has_a_sender_name(vector_server:
 
 
 def test_single_named_sender_is_preferred_and_hides_no_other_message(vector_server: Server, user: str) -> None:
-    """Their name prefers that one message, and hides none of the others."""
+    """A single sender name boosts its message and does not exclude the others."""
     talk = chat(user, 200, conversation_id="c")
     talk[60].content = "The key is under the flowerpot"
     talk[150].content, talk[150].name = "The key opens the cellar", "Oswin"

@@ -1,4 +1,4 @@
-"""Filters narrow what is returned, and what was said later than a question's time has no part in anything."""
+"""Tests for filters, and for the exclusion of messages after the time of a question."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_search_returns_exactly_the_matches_that_pass_the_filter(vector_server: 
 
 
 def test_until_after_the_last_message_has_no_effect(vector_server: Server, user: str) -> None:
-    """The latest message tells whether there is anything behind the end: it is excluded, so one at it counts."""
+    """A message at the exclusive end is omitted; an end one microsecond later admits it."""
     messages = [new_message(user, f"m{n}", f"tea {n}", ts=n * 60, embedding=(1.0, n / 10, 0.0, 0.0)) for n in range(6)]
     token = write(vector_server, messages)
     vector = q.Embedding(values=EAST)
@@ -85,7 +85,7 @@ def test_until_after_the_last_message_has_no_effect(vector_server: Server, user:
 
 
 def everything(server: Server, user: str, message_filter: m.Filter, token: str = "") -> list[q.HybridSearchResponse]:
-    """Ask in many ways; what was found behind is left out, as it may be either."""
+    """Run many kinds of searches; clear `index_lagging`, which may differ."""
     questions = ["What did Ann say about the film?", "tea", "爬山", "What did Zoe buy?", "bicycle mushrooms 周末"]
     answers = [
         ask(server, user, question, token, filter=message_filter, explain=True, top_k=200, query_embedding=embedding)

@@ -1,4 +1,4 @@
-"""Where terms stand in a short talk is read from its messages: that says what the index says."""
+"""Tests that term occurrences read from messages equal those of the index."""
 
 from __future__ import annotations
 

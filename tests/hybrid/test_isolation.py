@@ -1,4 +1,4 @@
-"""Nothing that other users write or delete moves a user's answers by a bit."""
+"""Tests that writes and deletions of other users do not change the results of a user."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_messages_of_other_users_do_not_change_results(
 
 
 def test_neighbors_of_another_user_are_never_returned(vector_server: Server, user: str) -> None:
-    """The same conversation, the same ids, the same instants."""
+    """Both users have the same conversation, message ids and times."""
     mine = [new_message(user, f"m{n}", f"mine {n} tea", n * MINUTE, conversation_id="c") for n in range(0, 20, 2)]
     theirs = [new_message(f"{user}-2", f"m{n}", f"theirs {n} tea", n * MINUTE, conversation_id="c") for n in range(21)]
     write(vector_server, theirs)

@@ -1,4 +1,4 @@
-"""No content, no name and no question reaches the logs."""
+"""Tests that logs contain no content, names or questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is asked of whatever was said: an answer, and never a crash."""
+"""Tests that arbitrary questions and messages are answered without errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What HybridSearch gives: in which order, how many, and what it refuses."""
+"""Tests for the order, the number and the fields of HybridSearch results, and for invalid requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the ranking, without a server: what always holds of them."""
+"""Tests for the components of the ranking without a server."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_timeline_does_not_depend_on_the_input_order(some: list[LoggedMessage], 
 def test_a_message_follows_the_previous_one_in_its_conversation_within_the_time_limit(
     some: list[LoggedMessage],
 ) -> None:
-    """By the definition: the message before in the same conversation, if it is near enough."""
+    """Compare with the definition: the previous message of the conversation within the time limit."""
     line = build_timeline(some)
     for index, before in enumerate(line.previous_indexes.tolist()):
         here = line.features[index]
@@ -318,7 +318,7 @@ async def test_cached_timelines_are_the_latest_and_limited() -> None:
         return await kept.get(key, of)
 
     async def nothing(_key: TimelineKey, _previous: Timeline | None) -> None:
-        """Make none."""
+        """Return no messages."""
 
     async def fail(_key: TimelineKey, _previous: Timeline | None) -> None:
         pytest.fail("it is known that there is none")

@@ -1,4 +1,4 @@
-"""What was written is found once it is asked for; what is gone is gone at once; answers that are behind say so."""
+"""Tests for the visibility of writes and deletions in hybrid searches and for lagging indexes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_deleted_message_is_not_returned(vector_server: Server, user: str) -> No
 
 
 def test_deleted_message_does_not_affect_the_ranking(vector_server: Server, user: str) -> None:
-    """The nearest of all is gone, and the vector index may not know yet: nearness counts from what is left."""
+    """The deleted message is the most similar one, and the vector index may still contain it."""
     kept = [
         new_message(user, "near", "one", 1, embedding=(1.0, 0.5, 0.0, 0.0)),
         new_message(user, "far", "two", 2, embedding=WEST),
@@ -108,7 +108,7 @@ def test_lexical_ranking_is_used_if_the_embedder_does_not_respond(
     with start(stuck) as server:
         token = write(server, [new_message("u", "a", "green tea", 1), new_message("u", "b", "coffee", 2)])
         answer = ask(server, "u", "tea")
-        while not answer.items:  # words come later than the write
+        while not answer.items:  # the lexical index lags behind the write
             answer = ask(server, "u", "tea")
         assert result_ids(answer) == ["a"]
         assert answer.semantic_unavailable

@@ -1,4 +1,4 @@
-"""Which of the found messages speak of the same thing: against a plain reckoning, and over a real server."""
+"""Tests for the relations between results, compared with brute force and over a real server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def packed(vectors: dict[str, list[float]]) -> dict[str, bytes]:
 
 
 def reckoned(some: Sequence[ComparedMessage], vectors: dict[str, list[float]]) -> list[Relation]:
-    """Reckon the same, pair by pair."""
+    """Compute the relations by brute force."""
     compared = sorted(
         (item for item in some if item.message.message_id in vectors),
         key=lambda item: (item.message.ts_us, item.message.message_id),
@@ -103,7 +103,7 @@ def test_related_pairs_equal_a_brute_force_computation(
 
 
 def spread(message_id: str, vectors: dict[str, list[float]]) -> float:
-    """Return how far apart a message's cosines lie: where they do not, rounding decides."""
+    """Return the spread of a message's cosines; if they are equal, rounding decides."""
     own_vector = vectors[message_id]
     return pstdev(
         sum(a * b for a, b in zip(own_vector, other, strict=True))

@@ -1,4 +1,4 @@
-"""What was taken back stands behind what took it back, and neither moves anything else."""
+"""Tests for the ranking of retracted messages and their retractions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUESTION = "Where is my workshop in Lisbon?"
 
 
 def talk(user: str, *retracts: str) -> list[m.ChatMessage]:
-    """Make small talk, a message that answers, and a later one without a word of the question."""
+    """Return small talk, a message with the answer, and a later message without words of the question."""
     return [
         *chat(user, 20, start=9 * DAY),
         new_message(user, "wrong", "My workshop is in Lisbon.", 30 * DAY),

@@ -1,4 +1,4 @@
-"""Whether what was found answers the question at all: a probability, and what moves it."""
+"""Tests for the sufficiency estimate and the features that change it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def candidates(draw: st.DrawFn) -> SufficiencyFeatures:
 
 
 def of_user(cosines: Sequence[float], **fields: object) -> SufficiencyFeatures:
-    """Make what a user said without a name: plain assertions that match equally well."""
+    """Return unnamed user assertions that match equally well."""
     count = len(cosines)
     plain = SufficiencyFeatures(
         match_scores=np.ones(count),
@@ -88,7 +88,7 @@ def test_similar_question_of_the_user_does_not_raise_the_sufficiency() -> None:
 
 @given(st.lists(floats, min_size=1, max_size=20), floats)
 def test_sufficiency_falls_when_the_question_names_another_speaker(scores: Sequence[float], cosine: float) -> None:
-    """All of it said by the first of two, of themselves."""
+    """All messages are first-person statements of the first of two senders."""
     count = len(scores)
     said_by_first = of_user(
         [cosine] * count,

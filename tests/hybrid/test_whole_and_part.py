@@ -1,4 +1,4 @@
-"""A user with many messages is not looked at as a whole: the same rules hold, and mostly the same is found."""
+"""Tests for users with more messages than the ranking timeline holds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ THINGS = ("kayak", "harp", "loom", "sextant", "drone", "telescope", "quilt", "ba
 
 
 def log(user: str) -> list[m.ChatMessage]:
-    """Make 600 messages of small talk, with eight purchases told in pairs of a question and its answer."""
+    """Return 600 messages of small talk with eight purchases, each as a question and its answer."""
     talk = chat(user, 600)
     rng = random.Random(5)  # noqa: S311 - any order will do
     for n, item in enumerate(talk):
@@ -62,7 +62,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 @contextmanager
 def rank_candidates_only() -> Iterator[None]:
-    """Make servers that start in this context rank candidates for users with more than 50 messages."""
+    """Limit the complete ranking to users with at most 50 messages in this context."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(services, "_TIMELINE_MAX", 50)
         patch.setattr(services, "_CANDIDATES_MAX", 50)
@@ -144,7 +144,7 @@ def test_read_limit_of_long_messages_keeps_matches_searchable(
     own_settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is read for one ranking is bounded: more is found as ever, though it is never all read."""
+    """The bytes read per ranking are limited; matches beyond the limit are still found."""
     monkeypatch.setattr(stretch, "_MAX_READ_BYTES", 100_000)
     with start(own_settings) as server:
         token = write(server, [new_message("u", f"m{n:02}", f"parcel{n} common " + "x" * 5_000, n) for n in range(80)])

@@ -76,7 +76,7 @@ def test_short_content_is_its_own_snippet() -> None:
     assert snippet("火锅", "辣", 2) == "火锅"
 
 
-def test_a_snippet_shows_where_most_matches_are() -> None:
+def test_snippet_shows_the_range_with_most_matches() -> None:
     content = "辣" + "。" * 50 + "辣，辣，辣" + "。" * 50 + "辣，辣"
     assert snippet(content, "辣", 9) == "。。辣，辣，辣。。"
 
@@ -92,7 +92,7 @@ def test_snippet_ends_at_word_boundaries() -> None:
     assert snippet("x" * 60, "-cat", 20) == "x" * 20
 
 
-def test_a_match_longer_than_the_snippet_is_shown_from_its_beginning() -> None:
+def test_match_longer_than_the_snippet_is_shown_from_its_start() -> None:
     assert snippet("我说不吃辣椒的火锅", '"不吃辣椒的"', 3) == "不吃辣"
 
 

@@ -67,9 +67,7 @@ async def test_deletions_and_erasures_are_registered_and_replacements_are_not(
     assert all(entry.epoch == "" for entry in entries.values())
 
 
-async def test_an_entry_is_later_than_what_was_erased_and_earlier_than_what_is_written_afterwards(
-    engine: Engine, log: Log, tmp_path: Path
-) -> None:
+async def test_entry_sequence_is_between_erased_and_later_messages(engine: Engine, log: Log, tmp_path: Path) -> None:
     key = RegisterKey.from_log_id((await log.reader.read_identity()).log_id)
     for erase in (
         lambda: log.writer.delete("u", ["a"]),
@@ -116,7 +114,7 @@ def test_ids_of_different_kinds_and_logs_have_different_digests() -> None:
     assert KEY.compute_message_digest("ab", "c") != KEY.compute_message_digest("a", "bc")
 
 
-def test_a_register_file_contains_what_was_written(tmp_path: Path) -> None:
+def test_register_file_round_trips_its_entries(tmp_path: Path) -> None:
     path = tmp_path / "erasures.jsonl"
     assert write_register(path, KEY, 1_000_001, ERASURES, 1_750_000_001_000_000) == 2
     assert path.stat().st_mode & 0o777 == 0o600

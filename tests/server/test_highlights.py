@@ -76,7 +76,7 @@ def test_highlights_count_towards_the_size_of_a_page(narrow_server: Server, user
     assert seen == [f"m{n:02}" for n in reversed(range(30))]
 
 
-def test_short_and_long_messages_are_highlighted_alike(vector_server: Server, user: str) -> None:
+def test_short_and_long_messages_are_highlighted_equally(vector_server: Server, user: str) -> None:
     token = write(
         vector_server, new_message(user, "short", "b a", ts=1), new_message(user, "long", "b a" + " a" * 2000)
     )

@@ -43,12 +43,12 @@ def reader(backlog: Backlog) -> Iterator[BacklogReader]:
     reader.close()
 
 
-def test_the_oldest_messages_come_first(backlog: Backlog) -> None:
+def test_oldest_messages_are_indexed_first(backlog: Backlog) -> None:
     backlog.add_changes([change(3, "bob"), change(1, "ann"), change(2, "cid")], FeedPosition.from_sequence(3))
     assert [item.user_id for item in backlog.read_pending_messages([], 2)] == ["ann", "cid"]
 
 
-def test_hot_users_come_first_in_equal_shares(backlog: Backlog) -> None:
+def test_hot_users_are_indexed_first_in_equal_shares(backlog: Backlog) -> None:
     backlog.add_changes([change(n, "ann", f"m{n}") for n in range(1, 9)], FeedPosition.from_sequence(8))
     backlog.add_changes([change(n, "bob", f"m{n}") for n in range(11, 19)], FeedPosition.from_sequence(18))
     backlog.add_changes([change(n, "cid", f"m{n}") for n in range(21, 29)], FeedPosition.from_sequence(28))

@@ -114,7 +114,7 @@ async def test_a_message_with_many_parts_does_not_displace_others(index: VectorI
     assert await nearest(index, vector(1, 0), limit=2) == [sequence_of("long"), sequence_of("other")]
 
 
-async def test_ties_are_never_cut(index: VectorIndex) -> None:
+async def test_ties_are_never_split(index: VectorIndex) -> None:
     twins = [point(f"t{number:03}", vector(1, 1), ts_us=number) for number in range(120)]
     await index.upsert([*twins, point("best", vector(1, 0)), point("worst", vector(0, 1))])
     newest_first = [sequence_of(twin.message_id) for twin in reversed(twins)]

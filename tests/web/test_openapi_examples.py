@@ -91,7 +91,7 @@ def requests(document: dict[str, Any], address: str) -> list[tuple[str, httpx.Re
     return sorted(built, key=lambda item: ORDER.index(item[0]) if item[0] in ORDER else -1)
 
 
-def test_every_example_request_returns_what_the_sample_has(server: Server, document: dict[str, Any]) -> None:
+def test_every_example_request_returns_sample_data(server: Server, document: dict[str, Any]) -> None:
     sent = requests(document, server.http)
     assert {name for name, _ in sent} == {method.descriptor.name for method in METHODS.values()} == set(EXPECTED)
     with httpx.Client(timeout=60) as client:

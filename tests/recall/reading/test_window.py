@@ -174,7 +174,7 @@ def test_shown_messages_keep_their_labels_and_are_not_repeated() -> None:
     assert len(shown.add_results([[new_message(number, "more") for number in range(10, 30)]])) == 4
 
 
-def test_long_message_is_cut_to_relevant_passages() -> None:
+def test_long_message_is_shortened_to_relevant_passages() -> None:
     long = "Some words about the weather. " * 60 + "The spare key hangs behind the boiler. " + "And so on. " * 900
     (line,) = window().add_ranking([new_message(1, long)], NONE)
     parts = line["parts"]

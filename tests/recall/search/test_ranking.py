@@ -63,7 +63,7 @@ def test_assertions_rank_above_questions_and_assistant_messages() -> None:
     assert order(ranking) == ["says", "also", "asks", "echo"]
 
 
-def test_a_message_that_asserts_before_it_asks_keeps_its_rank() -> None:
+def test_message_with_an_assertion_before_a_question_keeps_its_rank() -> None:
     ranking = ranked()
     tells = message("tells", content="We are off to the lighthouse on Friday, can you plan the walk with me?")
     ranking.add_result("hybrid_search", brought((tells, 0.9), (message("says"), 0.3)))
