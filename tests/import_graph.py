@@ -1,4 +1,4 @@
-"""Which module of the repository imports which, and what imports itself in a circle."""
+"""The import graph of the repository's modules, and its cycles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Arrow(NamedTuple):
-    """One package or module imports another."""
+    """An import of one package or module by another."""
 
     start: str
     end: str
@@ -27,12 +27,12 @@ def source_files(root: Path, parts: Iterable[str], package: str) -> dict[str, Pa
 
 
 def is_within(module: str, *packages: str) -> bool:
-    """Return whether a module is one of some packages, or stands within one of them."""
+    """Return whether a module is one of some packages or is within one of them."""
     return any(f"{module}.".startswith(f"{package}.") for package in packages)
 
 
 def imports(file: Path) -> set[str]:
-    """Return all that a file imports, wherever in it, also what only type checkers see."""
+    """Return all imports of a file, including nested ones and those for type checking."""
     return {name for node in ast.walk(ast.parse(file.read_text("utf-8"))) for name in _imported(node)}
 
 
@@ -46,9 +46,9 @@ def _imported(node: ast.AST) -> Iterator[str]:
 
 
 def between_packages(modules: Mapping[str, Path]) -> dict[Arrow, str]:
-    """Return the arrows between packages, each with one import that makes it.
+    """Return the imports between packages, each with one example.
 
-    A package is a folder. A module that stands beside packages, in a folder that has both, is one of its own.
+    A package is a folder. A module next to packages counts as a package.
     """
     folders = {file.parent for file in modules.values()}
     mixed = {outer for folder in folders for outer in folder.parents}
@@ -65,7 +65,7 @@ def between_packages(modules: Mapping[str, Path]) -> dict[Arrow, str]:
 
 
 def between_files(modules: Mapping[str, Path]) -> dict[Arrow, str]:
-    """Return the arrows between modules. What stands before a package, its `__init__`, is left out."""
+    """Return the imports between modules, without those of `__init__`."""
     return {
         Arrow(module, name): f"{module} imports {name}"
         for module, file in modules.items()
@@ -75,7 +75,7 @@ def between_files(modules: Mapping[str, Path]) -> dict[Arrow, str]:
 
 
 def on_cycles(arrows: Mapping[Arrow, str]) -> dict[Arrow, str]:
-    """Return the arrows from whose end a way leads back to their start."""
+    """Return the imports that are part of a cycle."""
     targets: dict[str, set[str]] = {}
     for start, end in arrows:
         targets.setdefault(start, set()).add(end)

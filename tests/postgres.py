@@ -1,6 +1,6 @@
-"""A private PostgreSQL for the tests, and a fresh schema in it for whoever asks.
+"""A private PostgreSQL server for the tests, with a new schema on request.
 
-It is started when the first test wants it. The workers of one run share it, and the last one to end stops it.
+The first test that needs it starts it. The workers of one run share it, and the last one stops it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 @contextmanager
 def shared_postgres(meeting_place: Path) -> Iterator[PrivatePostgres]:
-    """Run a server that all who name the same directory share, until the last of them leaves."""
+    """Run a server shared by all users of a directory until the last of them exits."""
     meeting_place.mkdir(parents=True, exist_ok=True)
     with _locked(meeting_place / "postgres.lock") as file:
         count, _, root = file.read().partition(" ")
@@ -64,12 +64,12 @@ def shared_postgres(meeting_place: Path) -> Iterator[PrivatePostgres]:
 
 
 def fresh_schema(server: PrivatePostgres) -> str:
-    """Return the URL of a schema that nobody has used; the log makes its tables in it."""
+    """Return the URL of a new schema; the log creates its tables."""
     return schema_url(server, f"s{uuid.uuid4().hex}")
 
 
 def schema_url(server: PrivatePostgres, schema: str) -> str:
-    """Return the URL of a schema, which is made if it does not exist."""
+    """Return the URL of a schema, which is created if it does not exist."""
     execute_statement(server, f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
     return f"{server.url}&search_path={schema}"
 
@@ -96,7 +96,7 @@ def _write(file: IO[str], text: str) -> None:
 
 
 def statements_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return what databases are asked from now on, as they are asked."""
+    """Return a list that receives the SQL statements executed from now on."""
     statements, original = list[str](), Database.connect
 
     async def connect(database: Database) -> asyncpg.Connection[asyncpg.Record]:

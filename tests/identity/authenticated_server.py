@@ -1,4 +1,4 @@
-"""A server that takes API keys and tokens."""
+"""A server that checks API keys and tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nomemory.server.runtime.settings import Settings
 
 @dataclass(frozen=True)
 class Guarded:
-    """A server that checks credentials, and the file of its keys."""
+    """A server that checks credentials, and its key file."""
 
     channel: grpc.Channel
     keyring: Keyring
@@ -21,6 +21,6 @@ class Guarded:
 
 
 def small(directory: Path, **changed: object) -> Settings:
-    """Make the settings of a small server."""
+    """Return the settings of a small server."""
     basis = {"data": directory / "data", "listen": "127.0.0.1:0", "drain_timeout_s": 0.0}
     return Settings.from_environment(**basis | {"embedder": "none", "embedding_dimension": 4} | changed)

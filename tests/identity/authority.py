@@ -1,4 +1,4 @@
-"""Certificates made on the spot."""
+"""Certificates that are created during the tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Pair:
         return self.key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
 
     def written_to(self, directory: Path, name: str) -> tuple[Path, Path]:
-        """Write both, and give where they are."""
+        """Write the certificate and the key, and return their paths."""
         certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
         certificate.write_bytes(self.pem())
         key.write_bytes(self.key_pem())
@@ -38,12 +38,12 @@ class Pair:
 
 
 def authority(name: str = "authority") -> Pair:
-    """Make an authority."""
+    """Create a certificate authority."""
     return _signed(name, (), None, is_authority=True)
 
 
 def issued(by: Pair, name: str, *names: x509.GeneralName) -> Pair:
-    """Have an authority sign a certificate."""
+    """Issue a certificate signed by an authority."""
     return _signed(name, names, by, is_authority=False)
 
 

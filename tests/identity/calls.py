@@ -1,4 +1,4 @@
-"""Every RPC of the contract, as a caller makes it who says that it is about some user."""
+"""Every RPC of the contract with a request for a user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Send = Callable[[grpc.Channel, str, Metadata], Any]
 
 
 def bearer(credential: str) -> Metadata:
-    """Send a credential the usual way."""
+    """Return the metadata of a bearer credential."""
     return (("authorization", f"Bearer {credential}"),)
 
 
@@ -111,7 +111,7 @@ def _build_context(channel: grpc.Channel, user: str, metadata: Metadata) -> obje
 
 @dataclass(frozen=True)
 class Rpc:
-    """An RPC and the scopes of which it needs one."""
+    """An RPC and its scopes, one of which it requires."""
 
     send: Send
     scopes: frozenset[str]
@@ -144,7 +144,7 @@ EVERY = READS | WRITES | ADMINISTERS | RECALLS
 
 
 def refused(send: Send, channel: grpc.Channel, user: str, metadata: Metadata = ()) -> Refusal:
-    """Make a call that is refused."""
+    """Make a call that must be rejected, and return its error."""
     with pytest.raises(grpc.RpcError) as error:
         send(channel, user, metadata)
     return refusal(error.value)

@@ -1,4 +1,4 @@
-"""A server that takes API keys and tokens."""
+"""Fixtures with a server that checks API keys and tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from running_server import started
 
 @pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """A server with a file of keys and a shared secret for tokens."""
+    """A server with a key file and a shared secret for tokens."""
     keyring = Keyring(tmp_path_factory.mktemp("keys") / "keys.json")
     keyring.key("query", name="first")
     settings = small(
@@ -31,5 +31,5 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 @pytest.fixture
 def settle(tmp_path: Path) -> Callable[..., Settings]:
-    """Make the settings of a small server, with changes."""
+    """Return the settings of a small server with changes."""
     return lambda **changed: small(tmp_path, **changed)

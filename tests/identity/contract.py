@@ -1,4 +1,4 @@
-"""Every RPC of the contract, called with messages and answered with messages."""
+"""Every RPC of the contract with its request and response messages."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ class RpcMethod(contract.RpcMethod):
     def send(self, channel: grpc.Channel, request: ProtoMessage, metadata: Metadata) -> list[Any]:
         """Make the call; return all replies.
 
-        Raises:
-            grpc.RpcError: it is refused.
+        Raises: grpc.RpcError: The call was rejected.
         """
         replies = GrpcTransport(channel).stream_replies(self, request.SerializeToString(), metadata, _TIMEOUT_S)
         return [self.reply_type.FromString(reply) for reply in replies]
@@ -36,14 +35,14 @@ METHODS = {name: RpcMethod(method.descriptor) for name, method in contract.METHO
 
 
 def messages_of_contract() -> Iterator[Descriptor]:
-    """Return the type of every message that a request or a reply can be."""
+    """Return every type of request and response message."""
     for method in METHODS.values():
         yield method.descriptor.input_type
         yield method.descriptor.output_type
 
 
 def fields_below(message_type: Descriptor, seen: frozenset[str] = frozenset()) -> Iterator[FieldDescriptor]:
-    """Return every field of a message and of what is in it."""
+    """Return every field of a message and of its nested messages."""
     for field in message_type.fields:
         yield field
         inner = field.message_type

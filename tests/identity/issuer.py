@@ -1,4 +1,4 @@
-"""Who signs tokens."""
+"""A token issuer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRUSTED = {"jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
 
 
 def claims(user: str, **changed: Any) -> dict[str, Any]:  # noqa: ANN401 - a claim may be anything
-    """Make the claims of a good token; None takes one away."""
+    """Return the claims of a valid token; None removes a claim."""
     good = {
         "iss": ISSUER,
         "aud": AUDIENCE,

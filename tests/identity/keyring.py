@@ -1,4 +1,4 @@
-"""A file of API keys."""
+"""A key file for tests."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nomemory.server.runtime.secure_files import file_lock
 
 @dataclass(frozen=True)
 class Keyring:
-    """Makes keys and takes them back."""
+    """Creates and revokes API keys."""
 
     path: Path
 
     def key(
         self, *scopes: str, name: str = "service", expires: datetime | None = None, namespace: str | None = None
     ) -> str:
-        """Make a key."""
+        """Create a key."""
         key = generate_key()
         record = KeyRecord(
             id=key.id,
@@ -36,7 +36,7 @@ class Keyring:
         return key.text()
 
     def revoke(self, key: str) -> None:
-        """Take a key out."""
+        """Remove a key."""
         key_id = key.split("_")[1]
         with file_lock(self.path):
             write_keys(self.path, KeyFile(keys=tuple(k for k in read_keys(self.path).keys if k.id != key_id)))

@@ -1,4 +1,4 @@
-"""A server in a process of its own whose log can be read."""
+"""A server in a separate process with a readable log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SERVE = [sys.executable, "-c", "from nomemory.cli.main import main; main()", "se
 
 @contextmanager
 def logging_to(path: Path, **settings: str) -> Iterator[grpc.Channel]:
-    """Run a server whose log goes to a file, at its most talkative."""
+    """Run a server that logs to a file at the level debug."""
     environment = os.environ | {f"NOMEMORY_{name.upper()}": value for name, value in settings.items()}
     environment |= {"NOMEMORY_EMBEDDER": "none", "NOMEMORY_DATA": str(path.parent / "data")}
     with (
@@ -39,6 +39,6 @@ def logging_to(path: Path, **settings: str) -> Iterator[grpc.Channel]:
 
 
 def calls_in(log: str) -> list[tuple[str | None, str | None, str]]:
-    """Return caller, identity and code of each call."""
+    """Return caller, identity and status code of each call."""
     lines = [json.loads(line) for line in log.splitlines()]
     return [(line.get("caller"), line.get("identity"), line["code"]) for line in lines if line["event"] == "rpc"]

@@ -1,4 +1,4 @@
-"""API keys: made once, kept as hashes, good until they expire or are revoked."""
+"""Tests for API keys: hashes, expiry and revocation."""
 
 from __future__ import annotations
 

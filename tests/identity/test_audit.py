@@ -1,4 +1,4 @@
-"""Each write, deletion, erasure and recall in somebody's name leaves a line: who, whom, what, how many; no content."""
+"""Tests for the audit log of writes, deletions, erasures and recalls: caller, user, action and count, no content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 
 
 def audited(log: str) -> list[dict[str, Any]]:
-    """Return the lines of audit."""
+    """Return the audit entries."""
     return [line for line in map(json.loads, log.splitlines()) if line["event"] == "audit"]
 
 

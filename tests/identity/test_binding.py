@@ -1,4 +1,4 @@
-"""A recall is bound to exactly one user, by who calls and not by what is asked."""
+"""Tests that a recall is bound to exactly one user by its credentials, not by the request."""
 
 from __future__ import annotations
 

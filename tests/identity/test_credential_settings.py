@@ -1,4 +1,4 @@
-"""Settings that contradict each other, or that would open a door, keep the server from starting."""
+"""Tests that contradictory or insecure credential settings prevent the server start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is open to others asks who they are, and does so where nobody listens in."""
+"""Tests that public addresses require credentials and TLS."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_server_with_credentials_and_tls_listens_publicly(
 
 
 def described(channel: grpc.Channel) -> bool:
-    """Return whether the server describes itself."""
+    """Return whether the server supports reflection."""
     ask = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo
     try:
         replies = list(ask(iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=10))

@@ -1,4 +1,4 @@
-"""Tokens that are signed with the keys of a JSON Web Key Set, in a file or behind a URL; keys come and go."""
+"""Tests for tokens signed with a JSON Web Key Set from a file or URL, and for key rotation."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 @cache
 def private_key(name: str) -> PrivateKey:
-    """Make a key once per name; names that start with `ec` are elliptic."""
+    """Create a private key once per name; the prefix `ec` selects an elliptic-curve key."""
     if name.startswith("ec"):
         return ec.generate_private_key(ec.SECP256R1())
     return rsa.generate_private_key(65537, 2048)
 
 
 def public_jwk(name: str, **more: object) -> dict[str, Any]:
-    """Return the public half, as a member of a key set."""
+    """Return the public key as a member of a key set."""
     key = private_key(name)
     if isinstance(key, rsa.RSAPrivateKey):
         member = RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
@@ -89,7 +89,7 @@ async def test_token_signed_with_a_listed_key_is_accepted(file: Path) -> None:
 
 
 def signed_with_the_public_key(name: str) -> Iterator[str]:
-    """Take the public key for a shared secret, in each form that somebody may try."""
+    """Sign tokens with the public key as shared secret, in each possible encoding."""
     public = private_key(name).public_key()
     for encoding in (serialization.Encoding.PEM, serialization.Encoding.DER):
         secret = public.public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -178,7 +178,7 @@ def test_key_set_without_usable_keys_is_rejected(document: bytes, tmp_path: Path
 
 @dataclass
 class Issuer:
-    """What stands behind the URL, and a clock that the test moves."""
+    """A simulated key set URL, and a clock controlled by the test."""
 
     document: bytes
     now: float = 0.0
@@ -267,7 +267,7 @@ async def test_cancelled_call_does_not_cancel_the_fetch() -> None:
 
 @contextmanager
 def web(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    """Serve HTTP on this machine."""
+    """Serve HTTP on loopback."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

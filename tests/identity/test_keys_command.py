@@ -1,4 +1,4 @@
-"""`nomemory keys`, and the credentials of the other commands and of the client."""
+"""Tests for `nomemory keys`, and for the credentials of other commands and of the client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Keys = Callable[..., Result]
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Keys:
-    """Run `nomemory keys` on a file of the test's own."""
+    """Run `nomemory keys` with the key file of the test."""
     environment = {"NOMEMORY_API_KEYS": str(tmp_path / "keys.json"), "COLUMNS": "100", "NO_COLOR": "1"}
     return lambda *arguments: CliRunner().invoke(nomemory, ["keys", *arguments], env=environment)
 

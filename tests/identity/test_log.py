@@ -1,4 +1,4 @@
-"""What a server's log says of its callers: their names, and never a key or a token; a user only in the audit."""
+"""Tests that the server log contains caller names but no credentials, and user ids only in the audit log."""
 
 from __future__ import annotations
 

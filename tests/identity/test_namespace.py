@@ -1,4 +1,4 @@
-"""What a namespace does to an id: a prefix that is added and stripped, and never mistaken for another one."""
+"""Tests for the namespace prefix of user ids: adding, stripping and collisions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_invalid_namespace_name_is_rejected(name: str) -> None:
 
 
 def test_user_id_is_the_only_user_field() -> None:
-    """The prefix is added and stripped where a field is called `user_id` and holds one string."""
+    """Namespaces apply to fields that are named `user_id` and are strings."""
     for message_type in messages_of_contract():
         for field in fields_below(message_type):
             if "user" in field.name and field.type == field.TYPE_STRING:

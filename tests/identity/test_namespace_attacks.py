@@ -1,6 +1,6 @@
-"""Applications with keys of different namespaces on one server: none learns or changes anything of another one's.
+"""Tests that applications in different namespaces of one server are isolated.
 
-The requests are made from the contract's descriptors, so an RPC that is added tomorrow is attacked from its first day.
+The requests are built from the contract's descriptors, so new RPCs are included automatically.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ SPELLINGS = [
 
 @dataclass(frozen=True)
 class Loot:
-    """What an attacker may have got hold of: everything that the victim was ever handed."""
+    """Data of the victim that an attacker may have obtained."""
 
     cursors: list[str]
     write_token: str
 
 
 class Application:
-    """An application with a key of its own."""
+    """An application with its API key."""
 
     def __init__(self, channel: grpc.Channel, keyring: Keyring, namespace: str | None) -> None:
         self.channel = channel
@@ -72,7 +72,7 @@ class Application:
 
 @dataclass(frozen=True)
 class Shared:
-    """A server that several applications share."""
+    """A server shared by several applications."""
 
     applications: dict[str | None, Application]
     loot: Loot
@@ -84,7 +84,7 @@ class Shared:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    """A server on which the victim has messages, and each attacker one of a user of the same id."""
+    """A server with messages of the victim, and of one user with the same id for each attacker."""
     keyring = Keyring(tmp_path_factory.mktemp("keys") / "keys.json")
     keyring.key("query")
     settings = small(tmp_path_factory.mktemp("shared"), api_keys=keyring.path)
@@ -108,7 +108,7 @@ def _cursors(victim: Application, token: str) -> list[str]:
 
 
 def values(user: str, loot: Loot, cursor: str = "") -> Values:
-    """Say what to put into every request."""
+    """Return the field values for every request."""
     return {
         "user_id": user,
         "message_id": "m1",
@@ -131,7 +131,7 @@ def values(user: str, loot: Loot, cursor: str = "") -> Values:
 
 
 def outcome(method: RpcMethod, application: Application, request: Any, *named: str) -> str:  # noqa: ANN401 - any request
-    """Make a call; return all that it tells, of a refusal too."""
+    """Make a call; return its responses or its error details."""
     metadata: Metadata = (*application.metadata, *(("x-user-id-bin", each.encode()) for each in named))
     try:
         replies = method.send(application.channel, request, metadata)
@@ -143,7 +143,7 @@ def outcome(method: RpcMethod, application: Application, request: Any, *named: s
 
 
 def users_of_the_victim(shared: Shared) -> list[object]:
-    """Return all that the victim has, as the victim sees it."""
+    """Return all data of the victim as seen by the victim."""
     victim = shared.victim
     return [list(victim.list(user).items) for user in (VICTIM, "victim-only")] + [victim.status().log]
 
@@ -187,7 +187,7 @@ def test_user_id_limit_excludes_the_namespace_prefix(shared: Shared, name: str) 
 def test_caller_without_namespace_can_use_the_longest_stored_id(shared: Shared, name: str) -> None:
     method = METHODS[name]
     if method.descriptor.containing_service.name == "IngestService" and name != "GetIndexStatus":
-        return  # it would write into the namespaces of the other tests
+        return  # this call would write into the namespaces of the other tests
     longest = filled(method.request_type, values("b/" + "y" * 128, shared.loot))
     assert "128 characters" not in outcome(method, shared.applications[None], longest)
 

@@ -1,4 +1,4 @@
-"""Callers in a namespace: recalls, users' tokens, replies that must not leave, and what the log says."""
+"""Tests for callers in a namespace: recalls, user tokens, responses and logs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOKENS = {"jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
 
 @pytest.fixture(scope="module")
 def confined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """A server whose tokens are of the namespace `acme`, with a file of keys."""
+    """A server with a key file whose tokens belong to the namespace `acme`."""
     keyring = Keyring(tmp_path_factory.mktemp("keys") / "keys.json")
     keyring.key("query")
     settings = small(tmp_path_factory.mktemp("confined"), api_keys=keyring.path, jwt_namespace="acme", **TOKENS)
@@ -50,7 +50,7 @@ def key(server: Guarded, *scopes: str, namespace: str | None = None) -> Metadata
 
 
 def remember(server: Guarded, user: str) -> None:
-    """Write a message of a user in `acme`, and wait until its words are found."""
+    """Write a message of a user in `acme`, and wait until it is lexically indexed."""
     metadata = key(server, "ingest", "query", namespace="acme")
     written = write(server.channel, user, metadata).write_token
     search = q.LexicalSearchRequest(user_id=user, query_text="tea", at_least=written)
@@ -140,7 +140,7 @@ def test_only_audit_entries_contain_the_namespace(tmp_path: Path, user: str) -> 
 
 
 class Leaking:
-    """Services whose replies name users whom their caller must not learn of."""
+    """Services whose responses contain user ids of other namespaces."""
 
     def __init__(self, full_name: str, reply: Any) -> None:  # noqa: ANN401 - any reply
         self.full_name = full_name
@@ -165,7 +165,7 @@ class Leaking:
 
 
 class Acme:
-    """Takes everybody as a service of the namespace `acme`."""
+    """Authenticates every caller as a service of the namespace `acme`."""
 
     async def authenticate(self, *_: object) -> Caller:
         return Caller("chat", frozenset({Scope.QUERY}), namespace=Namespace("acme"))

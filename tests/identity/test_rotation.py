@@ -1,4 +1,4 @@
-"""Keys are rotated on a running server: two are good at a time, and nobody notices."""
+"""Tests for key rotation on a running server: two keys are valid at a time."""
 
 from __future__ import annotations
 

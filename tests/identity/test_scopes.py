@@ -1,4 +1,4 @@
-"""What a service may do is what the scopes of its key say, and nothing else."""
+"""Tests for the scopes of API keys."""
 
 from __future__ import annotations
 

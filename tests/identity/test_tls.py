@@ -1,4 +1,4 @@
-"""TLS, and client certificates as credentials."""
+"""Tests for TLS and client certificates."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CALLERS = [
 
 @dataclass(frozen=True)
 class Tls:
-    """An authority, and files for a server that it has signed for."""
+    """A certificate authority, and the files of a server certificate."""
 
     ca: Pair
     directory: Path
@@ -50,14 +50,14 @@ class Tls:
         return TlsFiles(self.directory / "server.pem", self.directory / "server.key", None)
 
     def serve_as(self, name: str) -> None:
-        """Renew the server's certificate."""
+        """Replace the certificate of the server."""
         issued(self.ca, name, *LOCALHOST).written_to(self.directory, "server")
 
     def settings(self) -> dict[str, object]:
         return {"tls_cert": self.files.certificate, "tls_key": self.files.key}
 
     def mutual(self) -> dict[str, object]:
-        """Settings for client certificates, each of a caller."""
+        """Settings that assign a caller to each client certificate."""
         (self.directory / "ca.pem").write_bytes(self.ca.pem())
         (self.directory / "callers.json").write_text(json.dumps({"callers": CALLERS}))
         paths = {"tls_client_ca": self.directory / "ca.pem", "tls_identities": self.directory / "callers.json"}

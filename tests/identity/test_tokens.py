@@ -1,4 +1,4 @@
-"""A token is good if the issuer signed it, for this audience, for now; anything else is refused."""
+"""Tests for the validation of tokens: signature, audience and time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def part(content: object) -> str:
 
 
 def signed(header: object, payload: object, secret: bytes = SECRET.encode()) -> str:
-    """Sign anything, whether a token may look like that or not."""
+    """Sign arbitrary claims."""
     body = f"{part(header)}.{part(payload)}"
     return f"{body}.{part(hmac.new(secret, body.encode(), hashlib.sha256).digest())}"
 
@@ -121,7 +121,7 @@ def test_claim_errors_are_reported_only_for_valid_signatures(guarded: Guarded, u
     ],
 )
 def test_valid_token_is_accepted(guarded: Guarded, user: str, changed: dict[str, Any]) -> None:
-    # Counted from when the test runs, which may be minutes after it was collected.
+    # Relative to the run time of the test, which may be minutes after its collection.
     moments = {
         name: datetime.now(UTC) + value if isinstance(value, timedelta) else value for name, value in changed.items()
     }
@@ -151,7 +151,7 @@ async def test_arbitrary_text_is_rejected_as_token(text: str) -> None:
 )
 async def test_arbitrary_claims_grant_at_most_reads_of_one_user(odd: dict[str, Any]) -> None:
     claims = plain("ann") | odd
-    with contextlib.suppress(Fault):  # any other error would be a fault of the server
+    with contextlib.suppress(Fault):  # any other error would be a server error
         caller = await TokenAuthenticator(SharedSecret(SECRET.encode()), RULES).authenticate(
             signed({"alg": "HS256"}, claims)
         )

@@ -1,4 +1,4 @@
-"""A user's token reads its own user, whichever RPC it is used for and wherever in a request another one is named."""
+"""Tests that a user token reads only its user, with any RPC and any user id in the request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CANARY = "canary in another user"
 
 @pytest.fixture
 def other(guarded: Guarded, user: str) -> str:
-    """Another user, who has messages."""
+    """Another user with messages."""
     other = f"{user}-other"
     write(guarded.channel, other, bearer(guarded.keyring.key("ingest", name=CANARY.replace(" ", "-"))))
     return other
@@ -121,7 +121,7 @@ def test_user_token_cannot_list_users(guarded: Guarded, user: str) -> None:
 
 
 def confine_own(request: i.WriteMessagesRequest) -> None:
-    """Confine a request that came with the token of the user `me`."""
+    """Confine a request with the token of the user `me`."""
     caller = Caller("user-token", frozenset({Scope.QUERY}), "me")
     restrict_to_caller(request, caller, None, RequiredScopes(frozenset({Scope.QUERY})))
 
@@ -148,7 +148,7 @@ def test_user_caller_with_write_scopes_is_invalid() -> None:
 
 
 class Imports:
-    """An IngestService that lets users' tokens in, to see what becomes of what they send."""
+    """An IngestService that accepts user tokens and records the received batches."""
 
     full_name = "nomemory.v1.IngestService"
 
@@ -175,7 +175,7 @@ class Imports:
 
 
 class Myself:
-    """Takes everybody as the user `me`."""
+    """Authenticates every caller as the user `me`."""
 
     async def authenticate(self, *_: object) -> Caller:
         return Caller("user-token", frozenset({Scope.QUERY}), "me")

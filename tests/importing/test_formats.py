@@ -1,4 +1,4 @@
-"""What each format makes of a file."""
+"""Tests for the parsing of each import format."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def ids(items: list[ParseResult]) -> list[str]:
 
 
 def archived(path: Path, **members: str) -> str:
-    """Make an archive as services deliver it: with pictures, a page to look at, and the talk."""
+    """Create an archive as services deliver it: with pictures, a web page, and the messages."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("file-1.png", b"\x89PNG")
         archive.writestr("shared_conversations.json", "[]")

@@ -1,7 +1,7 @@
-"""What the formats of other products become: exports of Claude, Zep, Letta, mem0 and WhatsApp.
+"""Tests for the exports of Claude, Zep, Letta, mem0 and WhatsApp.
 
-The files have the shapes that these products give: Claude's data export, Zep's messages of a thread (and of a session,
-in its second version), Letta's agent file, mem0's `get_all`, and "Export chat" of WhatsApp on Android and iOS.
+The files have the structure of Claude's data export, Zep's messages of a thread (and of a session in its second
+version), Letta's agent file, mem0's `get_all`, and "Export chat" of WhatsApp on Android and iOS.
 """
 
 from __future__ import annotations

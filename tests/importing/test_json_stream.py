@@ -1,4 +1,4 @@
-"""Whatever way JSON values stand in a file, each is read, and what is broken costs as little as can be."""
+"""Tests for the JSON stream parser: every layout of values, and recovery from invalid values."""
 
 from __future__ import annotations
 

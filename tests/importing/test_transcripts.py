@@ -1,4 +1,4 @@
-"""What becomes of coding agents' transcripts. The lines are as the agents write them, without their long parts."""
+"""Tests for the transcripts of coding agents. The lines are those of the agents without their long parts."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def recalled(page: Page) -> Page:
     for _ in range(_TRIES):
         page.click("#question")
         page.press("Enter")
-        with suppress(TimeoutError):  # a key that comes before the page knows its user asks nothing
+        with suppress(TimeoutError):  # a key press before the user is selected asks nothing
             page.until("document.querySelector('.made .empty').hidden", _TRY_S)
             break
     page.until(HAS_ASKED)

@@ -127,7 +127,7 @@ def test_page_cannot_be_framed_or_controlled_by_its_opener(
         assert any("frame-ancestors" in complaint or "X-Frame-Options" in complaint for complaint in page.complaints())
         opens = f"void (window.opened = window.open('{inspected.url}'))"
         page.command("Runtime.evaluate", expression=opens, userGesture=True)
-        page.until("window.opened.closed")  # a window of a group of its own looks like one that is closed
+        page.until("window.opened.closed")  # a window of another browsing context group is reported as closed
 
 
 def test_page_of_another_origin_cannot_call_the_api(inspected: Inspected, browser: Browser, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Inspecte
 
 
 def entered(guarded: Inspected, browser: Browser, credential: str) -> Page:
-    """Open the page and give it a credential."""
+    """Open the page and enter a credential."""
     page = browser.page(guarded.url)
     page.until("document.querySelector('dialog.key').open")
     page.write("#credential", credential)

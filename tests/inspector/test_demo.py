@@ -1,4 +1,4 @@
-"""A newcomer with the sample sees a recall in the browser, by `./scripts/demo --inspect`: its picture is looked at."""
+"""Tests for `./scripts/demo --inspect`, which shows a recall of the sample in the browser."""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ def demonstrating() -> Iterator[str]:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "NOMEMORY_EMBEDDER": "none", "NOMEMORY_EMBEDDING_DIMENSION": "4"},  # words will do
+        env={
+            **os.environ,
+            "NOMEMORY_EMBEDDER": "none",
+            "NOMEMORY_EMBEDDING_DIMENSION": "4",
+        },  # lexical search is sufficient
     )
     try:
         assert script.stdout
@@ -68,7 +72,7 @@ def test_demo_opens_a_recall_in_the_inspector(browser: Browser, tmp_path: Path) 
 
 
 def colours(browser: Browser, picture: bytes, points: list[list[object]]) -> list[str]:
-    """Return the colours of a picture at some places."""
+    """Return the colors of an image at some positions."""
     page: Page = browser.page()
     colors: list[str] = page.value(f"{COLOURS}('{base64.b64encode(picture).decode()}', {points!r})")
     return colors

@@ -33,7 +33,7 @@ FOCUSED = """(node => ({id: node.id || node.className || node.tagName, outline: 
 
 
 def axe() -> str:
-    """Return the script of axe-core, which comes in a package of the development group."""
+    """Return the script of axe-core from its package in the development group."""
     package = find_spec("axe_core_python")
     if package is None or package.origin is None:
         pytest.skip("needs axe-core: pip install axe-core-python")
@@ -157,7 +157,7 @@ def test_skip_link_focuses_the_question(sam: Page) -> None:
 
 
 def test_arrow_keys_move_through_the_tabs(sam: Page) -> None:
-    sam.until("document.querySelector('#tab-compare').checkVisibility()")  # once the skills are known
+    sam.until("document.querySelector('#tab-compare').checkVisibility()")  # after the skills are loaded
     sam.value("document.querySelector('#tab-recall').focus()")
     for key, pane in (
         ("ArrowRight", "compare"),

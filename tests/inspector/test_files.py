@@ -71,7 +71,7 @@ def test_inspector_explorer_and_site_share_the_theme(inspected: Inspected) -> No
     page_styles = [file.read_text("utf-8") for file in styles if file.name != "tokens.css"]
     assert not [
         style for style in page_styles if re.search(r"#[0-9a-fA-F]{3,8}\b(?!\[)(?=[;,) ])", style)
-    ]  # colours are in one file
+    ]  # colors are defined in one file
 
 
 def test_other_files_are_not_served(inspected: Inspected) -> None:

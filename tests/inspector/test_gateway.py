@@ -42,7 +42,7 @@ WRITING = (
 
 @dataclass(frozen=True)
 class Opened:
-    """A running inspector: its address, the token, and a client that has it."""
+    """A running inspector with its address, its token, and an authenticated client."""
 
     url: str
     token: str
@@ -68,7 +68,7 @@ def inspecting(target: str, key: str = "") -> Iterator[Opened]:
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
-    """Inspector of a server that is not served over HTTP, and asks for a key."""
+    """An inspector of a server without HTTP that requires a key."""
     directory = tmp_path_factory.mktemp("gateway")
     keyring = Keyring(directory / "keys.json")
     key = keyring.key("query", "recall", "act-as", "admin", "ingest")

@@ -37,7 +37,7 @@ def _clear(sam: Page) -> None:
 
 
 def choose(page: Page, name: str, value: str) -> None:
-    """Set a filter as a user would: the page hears of the input."""
+    """Set a filter and dispatch the input event of the page."""
     page.value(
         f"""(field => {{ field.value = {json.dumps(value)}; field.dispatchEvent(new Event('input')) }})(
         document.querySelector('#filter-{name}'))"""

@@ -165,7 +165,7 @@ def test_model_calls_and_tokens_are_shown(sam: Page) -> None:
 
 
 def facts(page: Page, limits: r.RecallLimits) -> str:
-    """Return what the page shows of the limits of a recall."""
+    """Return the displayed limits of a recall."""
     answer = MessageToJson(r.RecallResponse(limits=limits))
     script = (
         f"import('/inspect/verdict.js').then(({{facts}}) => facts({{result: {answer}, tookMs: 1}}, {{}}).textContent)"
@@ -224,7 +224,7 @@ def test_notes_are_translated(inspected: Inspected, browser: Browser, code: str)
     text = page.value(
         f"import('/inspect/verdict.js').then(({{verdict}}) => verdict({{result: {answer}, tookMs: 1}}).textContent)"
     )
-    # the server's own text follows: the part of the skill, the failure of the model
+    # server text follows: the part of the skill, the error of the model
     has_text = code in {"NOTE_CODE_SKILL_IGNORED", "NOTE_CODE_MODEL_FAILED"}
     assert re.findall(r"[A-Za-z_.]{3,}", text) == (["English."] if has_text else [])
 
@@ -248,13 +248,13 @@ def test_faults_are_translated(inspected: Inspected, browser: Browser) -> None:
 
 
 def text_of(message: str) -> str:
-    """Return what the contract says of a message, its fields and their comments."""
+    """Return the contract text of a message, its fields and their comments."""
     contract = (ROOT / "proto" / "nomemory" / "v1" / "ingest_service.proto").read_text("utf-8")
     return contract.partition(f"message {message} {{")[2].partition("\n}")[0].replace("\n  // ", " ")
 
 
 def drawn(page: Page, answer: r.RecallResponse) -> dict[str, list[list[str]]]:
-    """Return what the page makes of the pairs in an answer."""
+    """Return the displayed pairs of an answer."""
     return dict(
         page.value(
             f"""import('/inspect/memory_view.js').then(({{memoryView}}) => {{

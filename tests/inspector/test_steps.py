@@ -28,7 +28,7 @@ def test_selected_step_shows_arguments_and_results(sam: Page) -> None:
     many = int(sam.text(".step .why").split()[0])
     sam.until(f"{BROUGHT}.length === {many} && {TICKS} === {many}")
     assert KOCHI in sam.text(".played dl")
-    assert sam.value(f"{BROUGHT}.every(node => node.querySelector('.moved'))")  # all of it is new
+    assert sam.value(f"{BROUGHT}.every(node => node.querySelector('.moved'))")  # all results are new
     assert sam.text(".player output").startswith("Step 1 of ")
     sam.click(".brought .place")
     sam.until("!document.querySelector('.card').hidden")

@@ -27,7 +27,7 @@ TOPICS = "harbour violin garden ferry bakery orchard kettle lantern 今天的茶
 
 @pytest.fixture(scope="module")
 def talkative(inspected: Inspected) -> str:
-    """A user who says much in some years, little in others, and seven hundred things at one moment."""
+    """A user with unevenly distributed messages, 700 of them at one time."""
     with Client(inspected.server.target) as client:
         for start in range(0, MANY, BATCH):
             written = client.write([message(number) for number in range(start, start + BATCH)])
@@ -79,7 +79,7 @@ def test_scrolling_and_searching_have_no_long_tasks(inspected: Inspected, browse
 
 
 def tasks_ms(page: Page) -> list[float]:
-    """Return how long the tasks of the page's thread have computed: other programs' turns do not count."""
+    """Return the CPU times of the tasks of the page's main thread."""
     trace = wait_for_trace(page)
     events = [event for part in trace for event in part["value"]]
     threads = {(item["pid"], item["tid"]) for item in events if item.get("args", {}).get("name") == "CrRendererMain"}
@@ -92,7 +92,7 @@ def tasks_ms(page: Page) -> list[float]:
 
 
 def wait_for_trace(page: Page) -> list[dict[str, Any]]:
-    """Return the parts of the trace, once it is whole."""
+    """Return the parts of the complete trace."""
     while not page.events("Tracing.tracingComplete"):
         page.value("new Promise(done => setTimeout(done, 20))")
     return page.events("Tracing.dataCollected")

@@ -1,4 +1,4 @@
-"""What the outcome of a hostile call must not be: a leak, an error of the server, a hang, a lost connection."""
+"""Assertions about the outcome of a hostile call: no leak, server error, timeout or lost connection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHECKSUM_ERROR = "damaged"
 
 
 def findings_of(call: str, outcome: CallOutcome, canaries: Sequence[bytes]) -> Iterator[Finding]:
-    """Yield what is wrong with the outcome of a call."""
+    """Yield the problems in the outcome of a call."""
     if any(canary in outcome.visible for canary in canaries):
         yield Finding("leak", f"{call} → {outcome.code.name}")
     if outcome.code in _SERVER_ERRORS:
@@ -38,7 +38,7 @@ def findings_of(call: str, outcome: CallOutcome, canaries: Sequence[bytes]) -> I
 
 
 def findings_of_answer(call: str, answer: httpx.Response, canaries: Sequence[bytes]) -> Iterator[Finding]:
-    """Yield what is wrong with the answer to a malformed HTTP request, which need not be one of the contract."""
+    """Yield the problems in the response to a malformed HTTP request."""
     if any(canary in serialize_response(answer) for canary in canaries):
         yield Finding("leak", f"{call} → {answer.status_code}")
     if answer.status_code >= _SERVER_ERROR and answer.status_code not in _EXPECTED_5XX:

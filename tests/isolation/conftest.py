@@ -1,4 +1,4 @@
-"""A server with credentials of every kind, and victims and attackers on it."""
+"""Fixtures with a server that accepts every kind of credential, victims and attackers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALLOWED_ORIGIN = "https://chat.example"
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """The server is a process of its own, so that all it logs can be read."""
+    """A server in a separate process, so that its complete log can be read."""
     root, secret = tmp_path_factory.mktemp("isolation"), secrets.token_urlsafe(48)
     keyring = Keyring(root / "keys.json")
     owner = bearer(keyring.key(*EVERY_SCOPE))
@@ -51,7 +51,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "NOMEMORY_EMBEDDING_DIMENSION": str(DIMENSION),
             "NOMEMORY_RECALL_MODEL": "scripted",
             "NOMEMORY_DEFAULT_DEADLINE_S": "15",
-            "NOMEMORY_AUDIT_LOG": "false",  # an audit names users, and the log is searched for their names
+            "NOMEMORY_AUDIT_LOG": "false",  # the audit log contains user ids, and the log is searched for them
             "OPENAI_BASE_URL": endpoint.url,
             "OPENAI_API_KEY": "none",
         }

@@ -1,4 +1,4 @@
-"""Malformed HTTP requests, made from valid ones: verbs, paths, queries, headers and bodies."""
+"""Malformed HTTP requests, derived from valid ones: methods, paths, query strings, headers and bodies."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Mutation = Callable[[HttpRequest, random.Random, World], HttpRequest]
 
 
 def malformed(request: HttpRequest, chance: random.Random, world: World) -> HttpRequest:
-    """Change a request in one to three ways."""
+    """Modify a request in one to three ways."""
     for _ in range(chance.randint(1, _MUTATIONS_MAX)):
         request = chance.choice(_MUTATIONS)(request, chance, world)
     return request
@@ -79,7 +79,7 @@ def _other_query(request: HttpRequest, chance: random.Random, world: World) -> H
 
 
 def _other_header(request: HttpRequest, chance: random.Random, world: World) -> HttpRequest:
-    """Add a header, beside one of the same name or instead of it."""
+    """Add a header in addition to one with the same name or instead of it."""
     name, value = chance.choice(_HEADERS)
     is_replaced = chance.random() < 0.5
     kept = tuple(header for header in request.headers if header[0] != name) if is_replaced else request.headers

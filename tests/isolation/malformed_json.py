@@ -1,4 +1,4 @@
-"""Malformed JSON, made from valid JSON."""
+"""Malformed JSON, derived from valid JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Mutation = Callable[[bytes, random.Random, str], bytes]
 
 
 def malformed_json(valid: bytes, chance: random.Random, victim: str) -> bytes:
-    """Return a body that is malformed in one way, or names a victim once more."""
+    """Return a body that is malformed in one way or names a victim a second time."""
     return chance.choice(_MUTATIONS)(valid, chance, victim)
 
 
@@ -41,7 +41,7 @@ def _damaged(valid: bytes, chance: random.Random, _victim: str) -> bytes:
 
 
 def _with_second_user(valid: bytes, chance: random.Random, victim: str) -> bytes:
-    """Name a user once more, in another spelling of the key, before or after all other fields."""
+    """Add a second user field with another spelling of the key, first or last."""
     entry = b'"%b": "%b"' % (chance.choice(_KEYS_OF_USERS), victim.encode())
     if valid == b"{}":
         return b"{" + entry + b", " + entry + b"}"
@@ -51,7 +51,7 @@ def _with_second_user(valid: bytes, chance: random.Random, victim: str) -> bytes
 
 
 def _with_other_value(valid: bytes, chance: random.Random, _victim: str) -> bytes:
-    """Replace the value of one field."""
+    """Replace the value of a field."""
     value = chance.choice((*_NUMBERS, *_STRINGS, *_VALUES))
     colons = [at for at in range(len(valid)) if valid[at : at + 1] == b":"]
     if not colons:
@@ -78,7 +78,7 @@ def _many_keys(_valid: bytes, chance: random.Random, _victim: str) -> bytes:
 
 
 def _wrapped(valid: bytes, chance: random.Random, _victim: str) -> bytes:
-    """Encode the body in another way, or put it between other bytes."""
+    """Encode the body differently, or surround it with other bytes."""
     forms = (
         b"\xef\xbb\xbf" + valid,
         valid.decode("utf-8", "replace").encode("utf-16"),

@@ -1,4 +1,4 @@
-"""Requests of any RPC, filled by the names of their fields."""
+"""Requests of any RPC, filled by field name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = Mapping[str, Any]
 
 
 def filled(request_type: type[Message], values: Values) -> Message:
-    """Make a request in which each field whose name has a value is set."""
+    """Return a request with a value for each field whose name has one."""
     request = request_type()
     for field in request.DESCRIPTOR.fields:
         is_taken = field.containing_oneof and request.WhichOneof(field.containing_oneof.name)

@@ -1,4 +1,4 @@
-"""Random requests drawn from the contract's descriptors: every field, with usual, odd, oversized and false values."""
+"""Random requests drawn from the contract's descriptors: usual, unusual, oversized and invalid field values."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ _SIZES = (0, 1, 1, 2, 3, 5, 40)
 class RequestGenerator:
     """Draws requests.
 
-    Attributes:
-        values: values by the name of the field, which four of five draws take; all others come by type.
-        dimension: of valid embeddings.
-        fixed: names of fields that get nothing but their values. Then no request is damaged.
+    Attributes: values: values by field name, used in four of five draws; other values depend on the type. dimension:
+    the dimension of valid embeddings. fixed: names of fields that only get their values; if set, no request is
+    corrupted.
     """
 
     random: random.Random
@@ -53,7 +52,7 @@ class RequestGenerator:
     fixed: frozenset[str] = frozenset()
 
     def request(self, descriptor: Descriptor) -> bytes:
-        """Draw a request; some have damaged bytes."""
+        """Draw a request; some are corrupted."""
         request = self.message(descriptor).SerializeToString()
         is_damaged = self.random.random() < _DAMAGE_PROBABILITY and not self.fixed
         return self._damaged(request) if is_damaged else request

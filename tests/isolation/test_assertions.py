@@ -1,4 +1,4 @@
-"""The fuzz test notices what it is for, and draws the same requests from the same seed."""
+"""Tests for the assertions of the fuzz tests and the reproducibility of their seeds."""
 
 from __future__ import annotations
 

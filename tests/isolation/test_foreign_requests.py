@@ -1,4 +1,4 @@
-"""No RPC shows an attacker a victim's messages, under any spelling of an id and with any stolen token."""
+"""Tests that no RPC returns messages of a victim, with any spelling of an id and any stolen token."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ with_tokens = pytest.mark.parametrize(
 
 
 def values(world: World, user_id: str, cursor: str = "", at_least: str = "") -> Values:
-    """Return values for every field of a request that asks for a user's messages."""
+    """Return values for every field of a request for messages of a user."""
     return {
         "user_id": user_id,
         "message_id": world.message_ids[0],
@@ -65,14 +65,14 @@ def values(world: World, user_id: str, cursor: str = "", at_least: str = "") -> 
 
 
 def spellings(world: World) -> Iterator[str]:
-    """Yield ids that might reach the victims whose ids can be guessed."""
+    """Yield ids that might resolve to victims with guessable ids."""
     guessable = [victim.user_id.removeprefix("b/") for victim in world.victims if "lin-" in victim.user_id]
     for victim in guessable:
         yield from (form.format(victim=victim, VICTIM=victim.upper()) for form in SPELLINGS)
 
 
 def calls_by_name(world: World, method: RpcMethod) -> Iterator[Call]:
-    """Ask for oneself, and for victims in every spelling, alone and beside one's own id."""
+    """Request the attacker's own user, and victims in every spelling, alone and with the own id."""
     for attacker in world.attackers:
         others = spellings(world) if attacker.may_name_others else ()
         for user_id in (attacker.user_id, *others):
@@ -84,7 +84,7 @@ def calls_by_name(world: World, method: RpcMethod) -> Iterator[Call]:
 
 
 def calls_with_tokens(world: World, method: RpcMethod) -> Iterator[Call]:
-    """Send stolen, swapped and damaged cursors and write tokens with one's own id."""
+    """Send stolen, swapped and corrupted cursors and write tokens with the attacker's own id."""
     chance = random.Random(1)  # noqa: S311 - repeatable, not secret
     tokens = [*world.cursors[:4], world.write_tokens[0], world.write_tokens[-1]]
     pairs = [*((token, "") for token in tokens), *(("", token) for token in tokens)]
@@ -99,7 +99,7 @@ def calls_with_tokens(world: World, method: RpcMethod) -> Iterator[Call]:
 
 
 def findings(world: World, method: RpcMethod, calls: Iterator[Call]) -> list[Finding]:
-    """Make calls, several at a time; return what is wrong with their outcomes."""
+    """Make calls concurrently; return the problems in their outcomes."""
     with world.channel() as channel:
         transport = GrpcTransport(channel)
 

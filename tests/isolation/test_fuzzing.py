@@ -1,6 +1,6 @@
-"""Random hostile requests, over gRPC and HTTP, leak nothing and are answered properly and in time.
+"""Tests that random hostile requests over gRPC and HTTP leak nothing and are answered in time.
 
-FUZZ_REQUESTS sets how many of each kind are sent, FUZZ_SEED what is drawn.
+FUZZ_REQUESTS sets the number of requests of each kind, FUZZ_SEED the seed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.timeout(120 + REQUESTS // 10)
 
 
 def values(world: World, attacker: Attacker) -> Mapping[str, Sequence[Any]]:
-    """Return what an attacker puts into fields, by their names: its own ids, guessed ids, stolen tokens."""
+    """Return the field values of an attacker by name: own ids, guessed ids and stolen tokens."""
     guesses = [world.victims[0].user_id, "b/mallory", "a/mallory", "../b/lin"] if attacker.may_name_others else []
     message_ids = ["own-0", "own-1", *world.message_ids]
     skill = "nomemory-recall-default"
@@ -70,7 +70,7 @@ def values(world: World, attacker: Attacker) -> Mapping[str, Sequence[Any]]:
 
 
 def metadata(world: World, attacker: Attacker, chance: random.Random) -> Metadata:
-    """Return an attacker's credentials, with users named beside them, rightly or not."""
+    """Return the credentials of an attacker, with additional valid or invalid user headers."""
     attacker_id, victim = attacker.user_id, world.victims[0].user_id
     named: list[Metadata] = [(("x-user-id", attacker_id),), (("x-user-id-bin", attacker_id.encode()),), ()]
     if attacker.may_name_others:
@@ -84,7 +84,7 @@ def metadata(world: World, attacker: Attacker, chance: random.Random) -> Metadat
 
 
 def drawn(world: World, chance: random.Random) -> tuple[RpcMethod, Attacker, RequestGenerator]:
-    """Draw who calls what; those who are let in, more often than the others."""
+    """Draw a method and a caller; authorized callers are drawn more often."""
     at = min(chance.randrange(len(world.attackers)) for _ in range(3))
     attacker, method = world.attackers[at], chance.choice(list(METHODS.values()))
     fixed = frozenset() if attacker.may_name_others else frozenset({"user_id"})
@@ -104,7 +104,7 @@ def drawn_for_http(generator: RequestGenerator, method: RpcMethod) -> tuple[Mess
 
 
 def findings(fuzzer: Fuzzer) -> list[Finding]:
-    """Run a fuzzer in several threads; return what each of them found. A thread's requests follow from its seed."""
+    """Run a fuzzer in several threads; return all problems. The seed determines the requests of each thread."""
 
     def run(thread: int) -> list[Finding]:
         seed = SEED + thread
@@ -161,10 +161,10 @@ def test_malformed_http_requests_leak_nothing(world: World) -> None:
 
 
 def answer_problems(world: World, transport: HttpTransport, request: HttpRequest, call: str) -> Iterator[Finding]:
-    """Send a malformed request; yield what is wrong with the answer."""
+    """Send a malformed request; yield the problems in the response."""
     try:
         answer = transport.send(request)
-    except (httpx.InvalidURL, httpx.LocalProtocolError):  # the client's library does not send it
+    except (httpx.InvalidURL, httpx.LocalProtocolError):  # the client library does not send such a request
         return
     except httpx.HTTPError as error:
         yield Finding("no answer", f"{call}: {error!r}")

@@ -1,4 +1,4 @@
-"""Bytes that no client library would send hurt nobody, on either port."""
+"""Tests that arbitrary bytes on either port do not affect the server."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SMUGGLING = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server on both ports."""
+    """A server with a gRPC port and an HTTP port."""
     settings = Settings.from_environment(
         data=tmp_path_factory.mktemp("raw"),
         listen="127.0.0.1:0",
@@ -74,7 +74,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def answer(target: str, sent: bytes) -> bytes:
-    """Send bytes; return what comes back until nothing does for a while."""
+    """Send bytes; return the response until the connection is idle."""
     host, _, port = target.removeprefix("http://").rpartition(":")
     received = b""
     with suppress(OSError), socket.create_connection((host, int(port)), timeout=5) as connection:
@@ -86,7 +86,7 @@ def answer(target: str, sent: bytes) -> bytes:
 
 
 def check_health(server: Server) -> None:
-    """Fail if either port does not answer."""
+    """Fail if either port does not respond."""
     with grpc.insecure_channel(server.target, [("grpc.use_local_subchannel_pool", 1)]) as channel:
         health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10, wait_for_ready=True)
     assert httpx.get(f"{server.http}/healthz").is_success

@@ -1,4 +1,4 @@
-"""Random queries together with what they claim about a text, judged by plain substring search."""
+"""Random queries with expected matches, evaluated by plain substring search."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ WORDS = ("cat", "dog", "yak")
 
 @dataclass(frozen=True)
 class Claim:
-    """A piece of a query.
+    """A part of a query.
 
-    `holds` judges a text. `leaves` are what scores: how it is looked up, and the substring that has to be there. A
-    claim that only `negates` excludes from what stands beside it.
+    `holds` evaluates a text. `leaves` are the scoring terms with their required substrings. A claim that only `negates`
+    excludes matches of adjacent claims.
     """
 
     text: str

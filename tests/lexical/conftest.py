@@ -1,4 +1,4 @@
-"""A lexical index of each engine."""
+"""Fixtures with a lexical index of each engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lexical.postgres_index import engine_of
 
 @pytest.fixture(scope="session", params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Return how to open an index."""
+    """Return a function that opens an index."""
     if request.param == "tantivy":
         return open_tantivy_index
     return engine_of(request.getfixturevalue("postgres"))

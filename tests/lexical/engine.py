@@ -1,4 +1,4 @@
-"""The engines that the contract of the lexical index is tested with. Another engine is one more entry in `ENGINES`."""
+"""The engines for the contract tests of the lexical index; `ENGINES` lists them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ HEAP_BYTES: Final = 15_000_000
 
 
 class OpenIndex(Protocol):
-    """An index that can be written to."""
+    """A writable index."""
 
     @property
     def reader(self) -> LexicalIndex:
         """A reader of the index."""
 
     async def apply(self, added: Mapping[int, Message], removed: Collection[int], applied: int) -> None:
-        """Add and remove versions by their sequences; everything up to `applied` is in the index then."""
+        """Add and remove versions by sequence; afterwards the index covers the changes up to `applied`."""
 
     async def another_reader(self) -> LexicalIndex:
-        """Open a further reader."""
+        """Open another reader."""
 
     async def close(self) -> None:
         """Let go of the index and of `reader`."""

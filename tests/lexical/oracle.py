@@ -1,4 +1,4 @@
-"""What a search has to give, by brute force over the texts."""
+"""The expected results of a search, computed by brute force."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Listing = list[tuple[float, int, int]]
 
 
 def random_messages(count: int) -> list[Message]:
-    """Make texts of few characters and words, short and long, some that ask, with few times and speakers."""
+    """Return short and long texts of few characters and words, with few times and senders."""
     chance = random.Random(1)  # noqa: S311 - the same texts each time
 
     def content() -> str:
@@ -49,14 +49,14 @@ def let_through(message_filter: Filter, each: Message) -> bool:
 
 
 def weight(shelf: Shelf, sought: str) -> float:
-    """Return the inverse document frequency within the user, in steps of 1/64."""
+    """Return the inverse document frequency among the messages of the user, in steps of 1/64."""
     mine = [each.content for each in shelf.messages.values() if each.user_id == "u"]
     frequency = sum(sought in content for content in mine)
     return max(1, round(math.log(1 + (len(mine) - frequency + 0.5) / (frequency + 0.5)) * 64)) / 64
 
 
 def worth(content: str) -> float:
-    """Return a sixteenth less for each length that is reached, and two for a question."""
+    """Return the weight of a message: minus 1/16 for each length class, and minus 2/16 for a question."""
     run, *words = content.removesuffix("？").split()
     terms = len(run) - 1 + len(words)
     return 1 - (sum(terms >= length for length in (8, 24, 72)) + 2 * content.endswith("？")) / 16

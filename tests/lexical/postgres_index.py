@@ -1,4 +1,4 @@
-"""A lexical index in PostgreSQL that tests fill without a log's writer, under sequences of their own."""
+"""A lexical index in PostgreSQL that tests fill directly with given sequences."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ON CONFLICT (bucket, user_id) DO UPDATE SET latest_sequence = $1, messages = exc
 
 
 class OpenPostgresIndex:
-    """An index in a schema of its own."""
+    """An index in a separate schema."""
 
     def __init__(self, database: Database) -> None:
         self._pool = database.create_pool()
@@ -59,7 +59,7 @@ class OpenPostgresIndex:
 
 
 def engine_of(server: PrivatePostgres) -> Engine:
-    """Return how to open an index in a new schema of a server."""
+    """Return a function that opens an index in a new schema of a server."""
 
     async def opened(_directory: Path) -> OpenIndex:
         database = Database(fresh_schema(server))

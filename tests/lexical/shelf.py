@@ -1,4 +1,4 @@
-"""A lexical index of some engine, and short ways to fill and ask it."""
+"""A lexical index of some engine with helpers to fill and search it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def query(text: str) -> Query:
-    """Parse with the limits that the server has by default."""
+    """Parse a query with the default limits of the server."""
     return parse_query(text, LIMITS)
 
 
@@ -46,14 +46,14 @@ def message(
     name: str = "",
     metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> Message:
-    """Make a message; its id does not matter to the index."""
+    """Return a message; its id does not matter to the index."""
     return Message(user, "m", ts_us, role, content, conversation_id=conversation, name=name, metadata=metadata)
 
 
 class Shelf:
-    """An index. Changes are numbered from 1, in the order in which they come; `messages` are by their number.
+    """A lexical index with a private event loop.
 
-    It has an event loop of its own, so that tests need none.
+    Changes are numbered from 1 in their order; `messages` maps these numbers to messages.
     """
 
     def __init__(self, engine: Engine, directory: Path) -> None:
@@ -70,7 +70,7 @@ class Shelf:
         self._apply(added, ())
 
     def put_texts(self, user: str, *contents: str) -> None:
-        """Add messages of which each is later than the one before."""
+        """Add messages with increasing times."""
         self.put(*(message(user, text, self.sequence + offset) for offset, text in enumerate(contents)))
 
     def remove(self, *sequences: int) -> None:
@@ -80,7 +80,7 @@ class Shelf:
         self._apply({}, sequences)
 
     def find(self, user: str, text: str, message_filter: Filter = EVERYTHING) -> list[str]:
-        """Return the contents that match, best first."""
+        """Return the matching contents, best first."""
         return [self.messages[hit.sequence].content for hit in self.hits(user, query(text), message_filter)]
 
     def hits(self, user: str, parsed_query: Query, message_filter: Filter = EVERYTHING) -> list[LexicalHit]:
@@ -102,32 +102,32 @@ class Shelf:
         return self.now(self._reader.search(LexicalSearch(user, parsed_query, ranking, message_filter, start, limit)))
 
     def freeze(self, user: str, parsed_query: Query, message_filter: Filter = EVERYTHING) -> FrozenRanking:
-        """Return the ranking of a query as of now."""
+        """Return the current ranking of a query."""
         return self.now(self._reader.freeze(user, parsed_query, message_filter))
 
     def weigh(self, user: str, parsed_query: Query) -> tuple[float, ...]:
-        """Return the weights of a query."""
+        """Return the term weights of a query."""
         return self.freeze(user, parsed_query).weights
 
     @property
     def reader_index(self) -> LexicalIndex:
-        """The index itself, for whoever awaits it."""
+        """The reader of the index for asynchronous callers."""
         return self._reader
 
     def read_postings(self, user: str, terms: Sequence[str], message_filter: Filter, limit: int) -> list[Posting]:
-        """Return where terms stand."""
+        """Return the postings of terms."""
         return self.now(self._reader.read_postings(user, terms, message_filter, limit))
 
     @contextmanager
     def another_reader(self) -> Iterator[Shelf]:
-        """Look at the same index through a reader that is opened for it."""
+        """Use the same index through a new reader."""
         other = copy(self)
         other._reader = self.now(self._index.another_reader())
         yield other
         self.now(other._reader.close())
 
     def close(self) -> None:
-        """Let go of the index."""
+        """Close the index."""
         self.now(self._index.close())
         self._loop.close()
 
@@ -137,20 +137,20 @@ class Shelf:
         self.now(self._reader.refresh())
 
     def now(self, answer: Awaitable[T]) -> T:
-        """Await something on the shelf's event loop."""
+        """Run an awaitable on the event loop of the shelf."""
         return self._loop.run_until_complete(answer)
 
 
 @contextmanager
 def shelved(engine: Engine, directory: Path, texts: Iterable[str] = (), user: str = "u") -> Iterator[Shelf]:
-    """Open a shelf with these messages of one user on it."""
+    """Open a shelf with messages of one user."""
     with closing(Shelf(engine, directory)) as shelf:
         shelf.put_texts(user, *texts)
         yield shelf
 
 
 class ShelfLog:
-    """The log that a shelf is the index of. What is in `deleted` is gone here, but still in the index."""
+    """The message log of a shelf. Versions in `deleted` are missing here but still in the index."""
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf

@@ -1,4 +1,4 @@
-"""Normalisation and tokens: offsets survive, and what people see as the same text is the same."""
+"""Tests for normalization and tokens: preserved offsets and equal forms of equivalent text."""
 
 from __future__ import annotations
 

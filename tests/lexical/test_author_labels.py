@@ -1,4 +1,4 @@
-"""Names that label a large part of a log are found, so that a question is not embedded with them."""
+"""Tests for the detection of names that label a large part of the messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any string at all is answered, and never with another user's message."""
+"""Tests that arbitrary queries return only messages of the user."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ SURROGATES = ("\ud800", "\udfff")
 
 
 def strings(seed: int) -> Iterator[str]:
-    """Make strings of a dozen pieces and odd characters."""
+    """Return strings of up to twelve parts and unusual characters."""
     chance = random.Random(seed)  # noqa: S311 - the same strings each time
     ranges = [range(0x80), range(0x3000, 0xA000), range(sys.maxunicode + 1)]
 
@@ -112,7 +112,7 @@ def strings(seed: int) -> Iterator[str]:
 
 
 def contents() -> Iterator[str]:
-    """Make messages in which most of the strings find something."""
+    """Return messages that match most of the strings."""
     chance = random.Random(8)  # noqa: S311 - the same messages each time
     storable = [piece for piece in PIECES if piece not in SURROGATES]
     for _ in range(150):
@@ -140,7 +140,7 @@ def test_arbitrary_query_returns_only_messages_of_the_user(shelf: Shelf, *, is_r
 
 
 def assert_highlighted(content: str, parsed_query: Query, score: float) -> None:
-    """What scored is marked, and only that."""
+    """Check that exactly the scoring terms are highlighted."""
     highlighted = highlight(content, parsed_query, 10, HighlightLimits(chars=20_000, spans=200))
     assert bool(highlighted.spans) == (score > 0)
     assert all(0 <= span.start < span.end <= len(content) for span in highlighted.spans)

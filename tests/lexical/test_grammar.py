@@ -1,4 +1,4 @@
-"""The query grammar: what a text asks for, and that any text asks for something."""
+"""Tests for the query grammar: every text is parsed to a query."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOUNDLESS = QueryLimits(chars=10**7, terms=10**7, depth=50)
 
 
 def written(node: Node) -> str:
-    """Write a tree down: `stem`, `"literal tokens"`, `(any any)`, `[all all !not]`."""
+    """Format a tree: `stem`, `"literal tokens"`, `(any any)`, `[all all !not]`."""
     match node:
         case Leaf(TokenField.TERMS, tokens):
             return tokens[0]
@@ -41,13 +41,13 @@ def read(text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "tree"),
     [
-        # words rank, phrases are literal
+        # words are ranked, phrases are literal
         ("辣椒油", "(辣椒 椒油)"),
         ("cats running", "(cat run)"),
         ('"Cats 辣椒"', '"cats 辣 椒"'),
         ("“不吃辣”「川菜」『火锅』＂辣＂", '("不 吃 辣" "川 菜" "火 锅" "辣")'),
         ("他说“不吃辣”", '(他说 "不 吃 辣")'),
-        # side by side, AND, OR, NOT
+        # juxtaposition, AND, OR, NOT
         ("cat AND dog", "[cat dog]"),
         ("cat OR dog fish", "(cat dog fish)"),
         ("cat dog AND fish", "(cat [dog fish])"),
@@ -76,7 +76,7 @@ def read(text: str) -> str:
         ("cat -辣椒油", '[cat !"辣 椒 油"]'),
         ("cat AND (辣椒油 OR the)", '[cat ("辣 椒 油" "the")]'),
         ("辣椒油 (cat AND dog)", "(辣椒 椒油 [cat dog])"),
-        # fall back on characters
+        # fall back to characters
         ("辣", '"辣"'),
         ("辣 火锅", '("辣" 火锅)'),
         ("the", '"the"'),
@@ -100,7 +100,7 @@ def read(text: str) -> str:
         ("用iPhone拍照 AND cat", '["用 iphone 拍 照" cat]'),
         ("火锅 ?", "火锅"),
         ("？", '"?"'),
-        # what cannot be an operator is text
+        # invalid operators are text
         ("AND", '"and"'),
         ("cat AND", "cat"),
         ("cat AND OR dog", "(cat dog)"),
@@ -115,7 +115,7 @@ def read(text: str) -> str:
         ("-", '"-"'),
         ("-_-", '"- _ -"'),
         ("cat AND ()", '[cat "( )"]'),
-        # nothing
+        # empty queries
         ("", "[]"),
         (" \u3000\t\u200b", "[]"),
     ],

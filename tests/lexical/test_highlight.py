@@ -1,4 +1,4 @@
-"""Highlights: where the query matched in the original text, and the snippet that shows most of it."""
+"""Tests for highlights and snippets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXTENT = HighlightLimits(chars=20_000, spans=200)
 
 
 def marked(content: str, text: str) -> str:
-    """Write the content down with its matches in brackets."""
+    """Return the content with its matches in brackets."""
     out = content
     for span in reversed(highlight(content, query(text), 1000, EXTENT).spans):
         out = f"{out[: span.start]}[{out[span.start : span.end]}]{out[span.end :]}"

@@ -1,4 +1,4 @@
-"""The index on disk: commits, deletions, re-opening, readers beside a writer, and damage."""
+"""Tests for the index on disk: commits, deletions, reopening, concurrent readers, and damage."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """A reader of the index, asked without an event loop."""
+    """A synchronous reader of the index."""
 
     def __init__(self, index: TantivyLexicalIndex) -> None:
         self._index = index
@@ -58,7 +58,7 @@ class Reader:
 
 
 class OnDisk(Shelf):
-    """An index whose writer and reader can be had."""
+    """An index with its writer and reader."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(open_tantivy_index, directory)
@@ -68,7 +68,7 @@ class OnDisk(Shelf):
 
 @contextmanager
 def shelved(directory: Path, texts: Iterable[str] = ()) -> Iterator[OnDisk]:
-    """Open an index with these messages of one user in it."""
+    """Open an index with messages of one user."""
     with closing(OnDisk(directory)) as shelf:
         shelf.put_texts("u", *texts)
         yield shelf
@@ -80,7 +80,7 @@ def opened(directory: Path) -> Reader:
 
 
 def matching_numbers(reader: Reader, text: str = "火锅", user: str = "u") -> list[int]:
-    """Return the sequences of what is found."""
+    """Return the sequences of the matches."""
     parsed_query = query(text)
     return [hit.sequence for hit in reader.search(user, parsed_query, reader.freeze(user, parsed_query))]
 
@@ -92,7 +92,7 @@ def test_removed_message_affects_neither_results_nor_weights(tmp_path: Path) -> 
         assert matching_numbers(shelf.reader) == [2]
         assert matching_numbers(shelf.reader, "") == [3, 2]
         assert shelf.reader.freeze("u", query("火锅")).weights > weights
-        shelf.writer.remove_version(1)  # once more, and never known: nothing to do
+        shelf.writer.remove_version(1)  # repeated and unknown removals have no effect
         shelf.writer.remove_version(999)
         shelf.writer.commit(5)
         shelf.reader.refresh()
@@ -282,7 +282,7 @@ FORMER = "lexical-v2"
 
 
 def make_former(directory: Path) -> None:
-    """Make an index with the fields that the former version had, as far as it matters: not those of this one."""
+    """Create an index with the fields of the previous version, which differ from the current ones."""
     directory.mkdir()
     fields = tantivy.SchemaBuilder()
     fields.add_text_field("user", tokenizer_name="raw")
@@ -298,7 +298,7 @@ def test_server_on_older_data_catches_up(start: Start, own_settings: Settings) -
         ).write_token
     (own_settings.server.data / DIRECTORY).rename(
         own_settings.server.data / "moved"
-    )  # what it held is in no index any more
+    )  # its messages are in no index anymore
     make_former(own_settings.server.data / FORMER)
     with start(own_settings) as server:
         request = q.LexicalSearchRequest(user_id="u", query_text="go bus", at_least=token)

@@ -1,4 +1,4 @@
-"""The indexer follows a real log: what is written, replaced and deleted there is found, or not, here."""
+"""Tests for the lexical indexer: it applies writes, replacements and deletions of a real log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WAIT_S = 20
 
 
 class WatchedFeed(SqliteChangeFeed):
-    """A feed that tells when it is read; the indexer reads on after each commit."""
+    """A feed that reports reads; the indexer reads on after each commit."""
 
     def __init__(self, path: Path, reading: Callable[[], None]) -> None:
         super().__init__(path)
@@ -46,7 +46,7 @@ class WatchedFeed(SqliteChangeFeed):
 
 
 class Following:
-    """A log, and an indexer that may run beside it in a thread."""
+    """A log and an indexer that can run in a thread."""
 
     def __init__(self, directory: Path, batch_max: int = 100, batch_bytes: int = 1_000_000) -> None:
         self.wake = threading.Event()
@@ -83,7 +83,7 @@ class Following:
             assert self._caught_up.wait_for(lambda: self.indexer.applied_sequence >= sequence, WAIT_S)
 
     def search(self, text: str, user: str = "u") -> set[str]:
-        """Return the ids of what is found."""
+        """Return the ids of the matches."""
         return asyncio.run(self._search(text, user))
 
     async def _search(self, text: str, user: str) -> set[str]:
@@ -147,7 +147,7 @@ def test_queued_messages_are_committed_in_batches_of_limited_size(tmp_path: Path
 
 
 def test_large_messages_make_smaller_commits(tmp_path: Path) -> None:
-    following = Following(tmp_path, batch_bytes=4000)  # such a message takes 2,000: its id is as long
+    following = Following(tmp_path, batch_bytes=4000)  # such a message counts 2,000 bytes because of its long id
     last = following.write(*(f"火锅 {n} {'x' * 1000}" for n in range(5)))
     with following.running():
         following.wait_for(last)
@@ -210,7 +210,7 @@ def test_engine_panic_ends_the_run_with_an_exception(tmp_path: Path) -> None:
 
 
 def panic() -> None:
-    """Panic as the engine does: it refuses to search for nothing with a panic."""
+    """Panic like the engine does for an empty query."""
     index = tantivy.Index(build_schema())
     index.searcher().search(tantivy.Query.all_query(), limit=0)
 

@@ -1,4 +1,4 @@
-"""The indexer in a process of its own promises what the indexer does, and that its death costs nothing."""
+"""Tests for the indexer in a separate process, and for its replacement after a crash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WAIT_S = 30
 
 
 class Apart:
-    """A log, and an indexer of it in another process."""
+    """A log, and its indexer in another process."""
 
     def __init__(self, directory: Path) -> None:
         self.following = Following(directory)
@@ -67,7 +67,7 @@ class Apart:
         await watching
 
     async def _pass_on_events(self) -> None:
-        """Bring what the test's threads set to the event loop."""
+        """Set events of the test threads on the event loop."""
         while not self._stopping.is_set():
             if self.following.wake.is_set():
                 self.following.wake.clear()

@@ -1,4 +1,4 @@
-"""Searching agrees with brute force: what matches, how it scores, in which order, page by page."""
+"""Tests that searches equal brute force: matches, scores, order and pages."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_ranking_window_prefers_high_weight_terms_and_new_messages(
     with pytest.MonkeyPatch.context() as patch:
         for module in (window, tantivy_reader, postgres_reader):
             patch.setattr(module, "WINDOW", size)
-        with shelf.another_reader() as opened:  # readers keep windows
+        with shelf.another_reader() as opened:  # readers cache ranking windows
             ranking = opened.freeze("u", parsed_query, message_filter)
     hits = listed(shelf.page("u", parsed_query, ranking, message_filter, None, 10_000))
     if ranking.window is None:
@@ -136,7 +136,7 @@ def test_pages_over_thousands_of_matches_are_complete(busy: Shelf, text: str) ->
 
 @pytest.fixture(scope="module")
 def busy(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    """Most of it said within an hour, the rest over years; of one word there are few."""
+    """An index whose messages are mostly within an hour, with one rare word."""
     chance = random.Random(4)  # noqa: S311 - the same texts each time
     with shelved(engine, tmp_path_factory.mktemp("lexical")) as filled:
         texts = ["火锅 辣椒", "火锅", "面条", "面条 火锅？"]
@@ -150,7 +150,7 @@ def busy(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 def test_cached_statistics_of_a_user_equal_those_of_a_fresh_reader(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: int
 ) -> None:
-    """Whatever comes and goes, of this user and of others: a reader that has just been opened counts the same."""
+    """Compare with a new reader after changes of this user and of others."""
     monkeypatch.setattr(tantivy_reader, "_INLINE_POSTINGS", inline)
     chance = random.Random(5)  # noqa: S311 - the same changes each time
     parsed_query, terms = query("火锅 辣椒 cat"), ["火锅", "辣椒", "cat"]

@@ -1,4 +1,4 @@
-"""Pages of a ranked listing give every message once, in order, while messages are written and deleted."""
+"""Tests that pages of a ranked listing return every message once, in order, during writes and deletions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ contents = st.lists(st.tuples(st.sampled_from(CONTENTS), st.integers(0, 9)), max
 
 
 class Reading:
-    """Reads listings of a new user on a shelf."""
+    """Reads listings of a new user."""
 
     def __init__(self, shelf: Shelf, user: str) -> None:
         self.shelf, self.user, self.log = shelf, user, ShelfLog(shelf)
@@ -44,7 +44,7 @@ class Reading:
             self.shelf.put(*(message(self.user, content, ts) for content, ts in contents))
 
     def ids(self, text: str) -> list[str]:
-        """Return all of a listing in one page."""
+        """Return the complete listing in one page."""
         return [item.message.message_id for item in self.page(text, 10_000, "").items]
 
 
@@ -84,7 +84,7 @@ def test_pages_return_every_message_once_during_writes_and_deletions(
 
 
 def test_messages_deleted_from_the_log_are_skipped(shelf: Shelf) -> None:
-    """An index that lags still has them; more than fit into one search of the index."""
+    """A lagging index still contains more deleted messages than one index search returns."""
     reading = Reading(shelf, "lagging")
     if not shelf.reader_index.can_lag:
         pytest.skip("the index is the log")

@@ -1,4 +1,4 @@
-"""What is particular to search by words in PostgreSQL: it agrees with Tantivy, and other users never matter."""
+"""Tests for the PostgreSQL lexical index: equal results to Tantivy, and no influence of other users."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def postgres_shelf(postgres: PrivatePostgres) -> Iterator[Shelf]:
 
 @pytest.fixture(scope="module")
 def colliding(postgres: PrivatePostgres) -> Iterator[Shelf]:
-    """Everybody's words have the same few keys."""
+    """Make all terms collide in a few keys."""
     lookup_keys = postgres_columns.compute_lookup_keys
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(postgres_search, "FEW", 0)  # so that keys lead to messages
+        patch.setattr(postgres_search, "FEW", 0)  # so that lookups use the keys
         patch.setattr(
             postgres_columns,
             "compute_lookup_keys",
@@ -121,7 +121,7 @@ _NAMES = count()
 
 @pytest.fixture(scope="module")
 def both(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shelf, Shelf]]:
-    """An index of each engine, with the same messages."""
+    """An index of each engine with the same messages."""
     with (
         closing(Shelf(open_tantivy_index, tmp_path_factory.mktemp("lexical"))) as tantivy,
         closing(Shelf(engine_of(postgres), Path())) as postgres_shelf,
@@ -160,7 +160,7 @@ def test_order_and_scores_equal_those_of_tantivy(
 
 
 def test_term_weights_of_large_users_are_estimated_from_the_latest_messages(postgres_shelf: Shelf) -> None:
-    """A few in a thousand apart from what all messages say, and the same whatever others say."""
+    """The estimates are close to the exact weights and independent of other users."""
     shelf, said_much = postgres_shelf, postgres_counts.SAMPLING_THRESHOLD + 1000
     chance = random.Random(6)  # noqa: S311 - the same texts each time
     texts = ["火锅 cat", "火锅 dog", "cat", "dog"]
@@ -181,7 +181,7 @@ def test_term_weights_of_large_users_are_estimated_from_the_latest_messages(post
 
 
 async def test_jit_compilation_is_off(postgres_url: str) -> None:
-    """It takes ten times as long as the search of a typical user."""
+    """JIT compilation takes ten times as long as the search of a typical user."""
     connection = await Database(postgres_url).connect()
     assert await connection.fetchval("SHOW jit") == "off"
     await connection.close()
@@ -192,7 +192,7 @@ TEXT = "火锅 cat zebra"
 
 @asynccontextmanager
 async def listing_over(url: str) -> AsyncIterator[LexicalListing]:
-    """Open a log with some messages of one user, and list it by words."""
+    """Open a log with messages of one user and a lexical listing of them."""
     database = Database(url)
     await upgrade_schema(database)
     async with AsyncExitStack() as stack:
@@ -223,7 +223,7 @@ async def test_listing_takes_two_round_trips_and_each_further_page_one(
             statements.clear()
             first = await listing.read_page(frozen, parsed_query, 3, "")
             assert [item.message.message_id for item in first.items] == ["m9", "m7", "m5"]
-            is_learned = turn > 0  # a connection learns the types of a statement when it has it first
+            is_learned = turn > 0  # a connection fetches the types of a statement on its first use
             assert not first.index_lagging
             assert len(statements) == 2 or not is_learned
             statements.clear()

@@ -1,4 +1,4 @@
-"""What PostgreSQL holds of a message finds what stands in it, and nothing else."""
+"""Tests for the token columns of messages in PostgreSQL and their predicates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ USERS = st.text(min_size=1, max_size=8)
 
 
 def has(columns: TokenColumns, predicate: TermPredicate) -> bool:
-    """Return whether a message has a term; where it has, its keys find it."""
+    """Return whether a message contains a term, after checking that its keys find it."""
     contains = predicate.needle in columns.tokens
     assert not contains or set(predicate.keys) <= set(columns.keys)
     return contains
@@ -91,7 +91,7 @@ def test_lone_surrogate_in_a_query_matches_nothing() -> None:
 
 
 def test_keys_are_stable() -> None:
-    """They are stored: another hash is another version."""
+    """The keys are stored: another hash requires another index version."""
     columns = build_token_columns(message("u", "不 吃辣 cats", name="Ann"))
     assert columns.tokens == b"".join(
         [

@@ -1,4 +1,4 @@
-"""What ranks words side by side beyond the words themselves, and that none of it matches."""
+"""Tests for ranking features beyond the terms, which never add matches."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LONG = " ".join(f"word{number}" for number in range(30))
 
 
 def scores(shelf: Shelf, text: str, user: str = "u") -> dict[str, float]:
-    """Return the score of each content that is found."""
+    """Return the score of each matching content."""
     return {shelf.messages[hit.sequence].content: hit.score for hit in shelf.hits(user, query(text))}
 
 
 def aside(text: str) -> set[str]:
-    """Return what stands beside what is asked."""
+    """Return the text outside the question."""
     return {" ".join(leaf.tokens) for leaf in query(text).downweighted}
 
 
@@ -134,12 +134,12 @@ def test_terms_of_the_question_outweigh_terms_of_the_surrounding_text(engine: En
         ("小区什么时候建的？", {"区什", "什么", "么时", "时候", "候建", "建的"}),
         ("It rains! Where is Paris?", {"rain"}),
         ('He talked of "hot pot"! It rains! Where is Paris?', {"talk", "rain"}),
-        # words alone, one question alone, or nothing that asks: all of it is asked
+        # only words, only one question, or no question: all text is the query
         ("rain Paris", set()),
         ("Where did the rain go?", set()),
         ("It rains! Paris is far.", set()),
         ("什么时候", set()),
-        # who uses operators means what they write
+        # queries with operators are not analyzed
         ("It rains! Where is Paris? -London", set()),
         ("rains OR (where is Paris?)", set()),
         ("Where AND Paris? It rains!", set()),

@@ -1,4 +1,4 @@
-"""Searching a real index: what is found, for whom, and in which order."""
+"""Tests for searches with a real index: matches, users and order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where terms stand: how they are looked up, and what their scores say."""
+"""Tests for postings and the message class in their scores."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MESSAGES = 60
 
 
 def decode_content(number: int) -> str:
-    """Say the words whose number divides a message's: the first is in all messages, the last in one."""
+    """Return the words whose number divides that of a message: the first occurs in all, the last in one."""
     return " ".join(term for n, term in enumerate(TERMS, 1) if number % n == 0)
 
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    """Return an index of two users in several segments; some of each one's messages are gone."""
+    """Return an index of two users with several segments and some deleted messages."""
     with shelved(open_tantivy_index, tmp_path_factory.mktemp("index")) as made:
         for begin in range(1, MESSAGES + 1, 20):
             for user in ("ann", "bob"):

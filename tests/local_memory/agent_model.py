@@ -1,4 +1,4 @@
-"""A chat model for agents, which stream its answers."""
+"""A streaming chat model for agents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANSWER = "Understood, I keep to that."
 
 @contextmanager
 def model_for_agents() -> Iterator[ChatScript]:
-    """Serve a model that always gives the same answer."""
+    """Serve a model with a fixed answer."""
     with running_script() as script:
         script.answers = [_answer]
         yield script

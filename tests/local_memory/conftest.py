@@ -1,4 +1,4 @@
-"""Homes of local servers. Their paths are short: a socket's path is."""
+"""Fixtures with home directories of local servers, whose paths are short enough for Unix sockets."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def shared_home() -> Iterator[LocalHome]:
 
 @pytest.fixture
 def served(shared_home: LocalHome) -> LocalHome:
-    """The shared home, with a user of its own for every test."""
+    """The shared home directory, with a separate user for every test."""
     return dataclasses.replace(shared_home, user=f"ann-{uuid.uuid4().hex[:8]}")

@@ -1,4 +1,4 @@
-"""Homes for local servers, who runs there, and how an agent speaks to them."""
+"""Home directories of local servers, their processes, and calls of agents."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class LocalHome:
 
     @contextmanager
     def served(self, idle_s: float = IDLE_S) -> Iterator[LocalDataDir]:
-        """Start the server, if it is not there, and use it."""
+        """Start the server if it is not running, and use it."""
         with ExitStack() as use:
             ensure_running(self.home.create(), use, idle_s)
             yield self.home
 
     def server(self) -> int | None:
-        """Return the process that serves; None: none does."""
+        """Return the running server process; None: there is none."""
         with socket.socket(socket.AF_UNIX) as connection:
             try:
                 connection.connect(str(self.home.hooks))
@@ -69,7 +69,7 @@ class LocalHome:
         return int(struct.unpack("3i", packed)[0])
 
     def servers(self) -> list[int]:
-        """Return all processes of local servers of this home."""
+        """Return all processes of local servers with this home directory."""
         return [
             int(entry.name)
             for entry in Path("/proc").iterdir()
@@ -89,7 +89,7 @@ class LocalHome:
         assert until(lambda: not self.servers())
 
     def run(self, *arguments: str, answer: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run `nomemory`, which may ask and gets an answer."""
+        """Run `nomemory` and confirm its prompts."""
         return subprocess.run(
             [NOMEMORY, *arguments],
             env=self.environment,
@@ -101,7 +101,7 @@ class LocalHome:
         )
 
     def hook(self, agent: str, event: Mapping[str, object] | bytes, user: str | None = None) -> str:
-        """Call a hook as an agent does; return what it prints."""
+        """Run a hook as an agent does; return its output."""
         text = event if isinstance(event, bytes) else json.dumps(event).encode()
         command = [sys.executable, "-IS", str(HOOK), str(self.home.root), agent, user or self.user]
         done = subprocess.run(command, input=text, capture_output=True, timeout=30, check=False, env=self.environment)
@@ -112,7 +112,7 @@ class LocalHome:
         return Calls(self.home.target)
 
     def list_turns(self, user: str | None = None) -> list[tuple[str, str]]:
-        """Return who said what, oldest first."""
+        """Return sender and content of all messages, oldest first."""
         with self.calls() as client:
             newest_first = client.iter_messages(user or self.user)
             return [(item.name or str(item.role), item.content) for item in newest_first][::-1]
@@ -120,7 +120,7 @@ class LocalHome:
 
 @asynccontextmanager
 async def agent(at: LocalHome, user: str = "ann", pid_file: Path | None = None) -> AsyncIterator[Client]:
-    """Run `nomemory mcp --local` as an agent does. The file gets the number of its process."""
+    """Run `nomemory mcp --local` as an agent does. The process id is written to the file."""
     words = [NOMEMORY, "mcp", "--local", "--user", user]
     shell = ["-c", f'echo $$ > "{pid_file or os.devnull}"; exec "$@"', "sh", *words]
     async with Client(StdioServerParameters(command="sh", args=shell, env=at.environment)) as client:
@@ -128,21 +128,21 @@ async def agent(at: LocalHome, user: str = "ann", pid_file: Path | None = None) 
 
 
 async def recalled(client: Client, question: str) -> str:
-    """Return what the tool `recall` shows."""
+    """Return the output of the tool `recall`."""
     result = await client.call_tool("recall", {"query": question})
     assert not result.is_error, result.content
     return shown(result)
 
 
 def shown(result: CallToolResult) -> str:
-    """Return what a tool shows."""
+    """Return the output of a tool."""
     (text,) = result.content
     assert isinstance(text, TextContent)
     return text.text
 
 
 def claude_line(number: int, role: str, content: object, session: str = "s1", **more: object) -> dict[str, object]:
-    """Return a line as Claude Code writes it."""
+    """Return a transcript line in the format of Claude Code."""
     at = (BEGIN + timedelta(seconds=number)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {
         "parentUuid": None, "isSidechain": False, "type": role, "message": {"role": role, "content": content},
@@ -159,7 +159,7 @@ def written(path: Path, *lines: object) -> Path:
 
 
 def event(name: str, transcript: Path, session: str = "s1", **more: object) -> dict[str, object]:
-    """Return what Claude Code and Codex give a hook."""
+    """Return a hook event of Claude Code or Codex."""
     return {
         "session_id": session, "transcript_path": str(transcript), "cwd": "/work/harbour", "hook_event_name": name,
         "permission_mode": "default", **more,

@@ -1,4 +1,4 @@
-"""The talk with a coding agent in the sample: its form, and how much of what is asked the hooks' search finds."""
+"""Tests for the coding sample: its format, and the messages that hooks add to its prompts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANSWERABLE = [question for question in QUESTIONS if question["evidence"]]
 
 @pytest.fixture(scope="module")
 def talk(server: Server) -> Iterator[Client]:
-    """The talk, where it can be found."""
+    """The searchable sample conversation."""
     with Client(server.target) as client:
         messages = [chat_message(**{**row, "ts": datetime.fromisoformat(row["ts"])}) for row in MESSAGES]
         token = client.write(messages).write_token
@@ -43,7 +43,7 @@ def talk(server: Server) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def shown(talk: Client, server: Server) -> dict[str, set[str]]:
-    """The ids of the messages that the hooks add, by the id of the prompt."""
+    """The ids of the messages that the hooks add, by prompt id."""
     assert talk.count_messages("kai") == len(MESSAGES)
 
     async def measure() -> dict[str, set[str]]:

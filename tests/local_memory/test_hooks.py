@@ -1,4 +1,4 @@
-"""What hooks store and what they put before the model, with the events and transcripts that the agents write."""
+"""Tests for the messages that hooks store and add to prompts, with events and transcripts of the agents."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_the_prompt_hook_adds_relevant_messages_with_their_ids(served: LocalHome
     hook_output = json.loads(send_prompt("Which port is the gateway on?"))["hookSpecificOutput"]
     assert hook_output["hookEventName"] == "UserPromptSubmit"
     assert ids["The gateway is on port 7710."] in hook_output["additionalContext"]
-    assert "9000" not in hook_output["additionalContext"]  # of another project
+    assert "9000" not in hook_output["additionalContext"]  # messages of another project
     assert send_prompt("Which port is the gateway on?", "s1") == ""  # the model has read its own session
     assert send_prompt("Translate this poem about glaciers into Welsh, please.") == ""
 

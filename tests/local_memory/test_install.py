@@ -1,4 +1,4 @@
-"""Hooks go into an agent's settings and out again, and everything else there stays as it was."""
+"""Tests for the installation and removal of hooks in the settings of an agent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def put(path: Path, text: str | None) -> None:
 def test_uninstall_restores_the_original_settings_file(at: LocalHome, name: str, before: str | None) -> None:
     path = settings(at, name)
     put(path, before)
-    for _ in range(2):  # a second time changes nothing
+    for _ in range(2):  # repeating it changes nothing
         done = at.run("agent", "install", name, "--yes")
         assert done.returncode == 0, done.stderr
     assert path.read_text().count("hook.py") == len(AGENTS[name].events)

@@ -1,4 +1,4 @@
-"""`nomemory mcp --local`: one command, one server for all agents of a user, and nothing to clean up."""
+"""Tests for `nomemory mcp --local`, which shares one server among all agents of a user."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_agent_killed_during_server_start_does_not_block_others(at: LocalHome) -
 def test_an_idle_local_server_exits(at: LocalHome) -> None:
     with at.served(idle_s=1.0) as home:
         server = at.server()
-        with pytest.raises(subprocess.TimeoutExpired):  # twice as long as it would stay
+        with pytest.raises(subprocess.TimeoutExpired):  # twice the idle timeout
             subprocess.run(["tail", f"--pid={server}", "-f", os.devnull], timeout=2, check=False)  # noqa: S607 - coreutils
     assert until(lambda: not at.servers())
     assert not home.hooks.exists()

@@ -1,4 +1,4 @@
-"""Plugins are written where an agent loads them from, and removed again."""
+"""Tests for the installation and removal of plugins."""
 
 from __future__ import annotations
 

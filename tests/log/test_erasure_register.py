@@ -93,7 +93,7 @@ async def test_entry_sequence_is_between_erased_and_later_messages(engine: Engin
         (("", 25, 900), [FIRST, SECOND], 10),  # erased after the backup, which ends at 10
         (("e1", 25, 1_500), [FIRST, SECOND, THIRD], 25),
         (("e1", 45, 1_500), [FIRST, SECOND, THIRD], 30),
-        (("e1", 45, 1_500), [FIRST, THIRD], 30),  # an epoch that this log never had
+        (("e1", 45, 1_500), [FIRST, THIRD], 30),  # an epoch unknown to this log
     ],
 )
 def test_an_erasure_affects_messages_of_the_time_before_it(

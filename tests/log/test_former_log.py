@@ -48,7 +48,7 @@ async def test_upgraded_log_keeps_its_messages_and_identity(tmp_path: Path, sche
 @pytest.mark.parametrize("schema", FORMER)
 async def test_an_upgraded_log_has_the_schema_of_a_new_one(tmp_path: Path, schema: int) -> None:
     make_former_log(tmp_path / "log.db", "u", STORED, schema)
-    for _ in range(2):  # the second time there is nothing to do
+    for _ in range(2):  # the second start upgrades nothing
         await (await open_sqlite_log(tmp_path)).close()
     (tmp_path / "new").mkdir()
     await (await open_sqlite_log(tmp_path / "new")).close()

@@ -102,7 +102,7 @@ async def test_inactive_servers_without_indexes_do_not_keep_removals(postgres: P
     assert [row["name"] for row in await connection.fetch("SELECT name FROM followers")] == ["lasting"]
     connection.terminate()
     record = Checkpoint((await log.reader.read_identity()).name, 1)
-    await register_follower(database, "lost", record, is_lasting=False)  # it has nothing that has missed removals
+    await register_follower(database, "lost", record, is_lasting=False)  # it has no index that missed removals
     for server in (lasting, lost):
         await server.close()
     await log.close()

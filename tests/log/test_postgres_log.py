@@ -109,7 +109,7 @@ async def test_a_pinned_listing_is_stable_during_writes(postgres_url: str) -> No
         contents = [message.message_id for message in messages]
         assert all(newer > older for newer, older in pairwise(contents))
         assert all(message.content != "replaced" and "later" not in message.message_id for message in messages)
-        assert len(contents) >= 27  # what was replaced meanwhile is not part of it any more
+        assert len(contents) >= 27  # versions replaced meanwhile are not listed
 
 
 async def test_reads_take_one_round_trip(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ async def test_reads_take_one_round_trip(postgres_url: str, monkeypatch: pytest.
             lambda: reader.count_users_and_messages("u"),
         ]
         for read in reads:
-            await read()  # a connection learns a statement when it has it first
+            await read()  # a connection prepares a statement on its first use
             queries.clear()
             assert await read() is not None
             assert len(queries) == 1
@@ -137,7 +137,7 @@ async def test_a_write_takes_at_most_six_round_trips(postgres_url: str, monkeypa
     """The COPY of the messages is not counted."""
     queries = statements_of(monkeypatch)
     async with _writers(postgres_url, 1) as ((writer,), _):
-        for execution in range(2):  # a connection learns a statement when it has it first
+        for execution in range(2):  # a connection prepares a statement on its first use
             for message_id, max_round_trips in ((f"m{execution}", 5), ("", 4)):
                 queries.clear()
                 await writer.write([new_message(message_id)], on_conflict=OnConflict.REFUSE)
@@ -204,7 +204,7 @@ async def test_the_writer_reconnects_to_a_restarted_database() -> None:
 async def test_a_closed_connection_is_reported_as_a_fault(postgres: PrivatePostgres, turns: int) -> None:
     connection = await Database(postgres.url).connect()
     execute_statement(postgres, f"SELECT pg_terminate_backend({connection.get_server_pid()}, 5000)")
-    for _ in range(turns):  # of the loop, in which it learns more and more of the end
+    for _ in range(turns):  # the connection notices its end over several iterations of the loop
         await asyncio.sleep(0)
     with pytest.raises(Fault) as refused, translate_errors("read"):
         await connection.fetch("SELECT 1")

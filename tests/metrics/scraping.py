@@ -1,4 +1,4 @@
-"""A scrape, as Prometheus' own parser reads it."""
+"""A scrape of the metrics, parsed by Prometheus' own parser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIMEOUT_S = 30
 
 @dataclass(frozen=True)
 class Scrape:
-    """What a scrape said: each sample by its name and labels."""
+    """The samples of a scrape by name and labels."""
 
     text: str
     samples: dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -22,7 +22,7 @@ class Scrape:
         return self.samples.get((name, tuple(sorted(labels.items()))), 0.0)
 
     def sum(self, name: str, **labels: str) -> float:
-        """Add up the samples that have some labels."""
+        """Sum the samples with some labels."""
         return sum(
             value
             for (of, having), value in self.samples.items()
@@ -30,7 +30,7 @@ class Scrape:
         )
 
     def counts(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-        """Return what must never go down."""
+        """Return the counters, which must never decrease."""
         endings = ("_total", "_count", "_bucket", "_sum")
         return {key: value for key, value in self.samples.items() if key[0].endswith(endings)}
 

@@ -1,4 +1,4 @@
-"""Who may scrape: a token of its own, or a key that sees the state of the whole server; nobody else."""
+"""Tests for the authorization of scrapes: a scrape token or a key with the scope admin."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Guarded:
 
     @property
     def ports(self) -> tuple[str, str]:
-        """Where metrics are served."""
+        """The URLs that serve metrics."""
         return self.server.http, self.server.metrics
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """A server that checks credentials, with metrics over HTTP and at a port of their own."""
+    """A server that checks credentials, with metrics over HTTP and on a separate port."""
     keyring = Keyring(tmp_path_factory.mktemp("keys") / "keys.json")
     keyring.key("query", name="first")
     settings = settings_of(
@@ -50,7 +50,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 
 def status(http: str, credential: str | None = None, **headers: str) -> int:
-    """Return what a scrape gets."""
+    """Return the HTTP status of a scrape."""
     credentials = {"authorization": f"Bearer {credential}"} if credential else {}
     return httpx.get(f"{http}/metrics", headers=credentials | headers).status_code
 

@@ -1,4 +1,4 @@
-"""The page, the dashboard and the alerts name metrics that exist, with labels that they have."""
+"""Tests that the page, the dashboard and the alerts use existing metrics and labels."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ OF_PROMETHEUS = {"instance", "job", "le"}
 
 
 def panels() -> Iterator[dict[str, Any]]:
-    """Return the panels of the dashboard that show something."""
+    """Return the panels of the dashboard with queries."""
     for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"]:
         if panel["type"] != "row":
             yield panel
 
 
 def rules() -> list[dict[str, Any]]:
-    """Return the alerts."""
+    """Return the alert rules."""
     return [rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]]
 
 
@@ -49,7 +49,7 @@ def expressions() -> list[str]:
 
 
 def family(name: str) -> MetricFamily:
-    """Return the metric of a series, as a scrape names it."""
+    """Return the metric name of a series."""
     if name in BY_NAME:
         assert BY_NAME[name].kind is not MetricType.HISTOGRAM, f"{name} is a histogram"
         return BY_NAME[name]

@@ -1,4 +1,4 @@
-"""A scrape counts what was called, and tells nothing of anybody."""
+"""Tests for scraped counters, which contain no user data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scrape puts together: faults, a log that cannot be read, the embedder."""
+"""Tests for the assembly of a scrape: faults, an unreadable log, and the embedder."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from running_server import Server
 
 
 class Unreadable:
-    """A report on a log that cannot be read."""
+    """A status report on an unreadable log."""
 
     async def read_status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:  # noqa: ARG002 - as a Report
         raise Fault(Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the log cannot be read")
 
 
 class Model:
-    """An embedder that refuses one text."""
+    """An embedder that rejects one text."""
 
     kind, model, dimension = "scripted", "scripted", 2
 

@@ -1,4 +1,4 @@
-"""A guarded server with two users' messages, and ways to reach it as an agent does."""
+"""Fixtures with a guarded server and the messages of two users, and MCP clients for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from running_server import started
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """Ann's ten messages, and one of Bob's."""
+    """A server with ten messages of Ann and one of Bob."""
     directory = tmp_path_factory.mktemp("guarded")
     ring = Keyring(directory / "keys.json")
     service = ring.key("ingest", "query", "recall", "act-as", name="service")
@@ -47,7 +47,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 @pytest.fixture
 def connect(guarded: Guarded) -> Connect:
-    """Open the SDK's own client on a server for one credential and one user."""
+    """Connect an SDK client with a credential and a user."""
 
     @asynccontextmanager
     async def connected(credential: str, user: str | None) -> AsyncIterator[Client]:

@@ -1,4 +1,4 @@
-"""A guarded server with two users' messages, and a command that speaks to it."""
+"""A guarded server with messages of two users, and the MCP command for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOMEMORY = str(Path(sys.executable).with_name("nomemory"))
 
 @dataclass(frozen=True)
 class Guarded:
-    """The server, and the credentials that it takes."""
+    """A server and its credentials."""
 
     server: Server
     service: str
@@ -31,7 +31,7 @@ class Guarded:
         return token(user)
 
     def environment(self, key: str) -> dict[str, str]:
-        """Return what a command of this service needs."""
+        """Return the environment of a command with the key of this service."""
         return {"NOMEMORY_TARGET": self.server.target, "NOMEMORY_API_KEY": key, "LC_ALL": "C.UTF-8"}
 
 

@@ -1,4 +1,4 @@
-"""A search whose index lags returns what there is, and says that the latest messages are missing."""
+"""Tests that a search with a lagging index returns available messages and reports the missing ones."""
 
 from __future__ import annotations
 

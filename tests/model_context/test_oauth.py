@@ -117,7 +117,7 @@ def challenge(response: httpx2.Response) -> Mapping[str, str]:
 
 @dataclass
 class Storage:
-    """What an MCP client remembers of an authorization."""
+    """The stored authorization of an MCP client."""
 
     tokens: OAuthToken | None = None
     client: OAuthClientInformationFull | None = None

@@ -1,4 +1,4 @@
-"""`nomemory mcp --http` has the limits of `nomemory serve --http`."""
+"""Tests that `nomemory mcp --http` has the limits of `nomemory serve --http`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from web.raw_http import all_read, connected
 
 @pytest.fixture(scope="module")
 def hasty(guarded: Guarded) -> Iterator[str]:
-    """A command that closes silent connections soon."""
+    """A command with short timeouts."""
     environment = {"NOMEMORY_TARGET": guarded.server.target, "PATH": os.environ["PATH"]}
     with command(environment | {"NOMEMORY_CONNECTION_IDLE_TIMEOUT_S": "1"}, "--http", "127.0.0.1:0") as address:
         yield address

@@ -1,4 +1,4 @@
-"""The tools: what a caller is offered, what they answer, and for whom."""
+"""Tests for the tools: availability by scope, results and users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nomemory mcp` as a process: standard input and output, and streamable HTTP."""
+"""Tests for `nomemory mcp` as a process: stdio and streamable HTTP."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_call_without_credentials_is_rejected(guarded: Guarded, url: str) -> Non
     without, wrong = post(url, {}), post(url, bearing("nm_not_a_key", "ann"))
     assert (without.status_code, wrong.status_code) == (401, 401)
     assert without.headers["www-authenticate"] == "Bearer"
-    assert post(url, bearing(guarded.reader)).status_code == 400  # whose memory?
+    assert post(url, bearing(guarded.reader)).status_code == 400  # no user is specified
 
 
 def test_user_token_cannot_read_another_user(guarded: Guarded, url: str) -> None:

@@ -88,8 +88,6 @@ def test_only_the_best_ranked_messages_are_compared() -> None:
 
 
 @given(st.text(max_size=200), st.text(max_size=200), st.text(max_size=100))
-def test_arbitrary_texts_can_be_compared_and_equal_ones_never_conflict(
-    first: str, other: str, question: str
-) -> None:
+def test_arbitrary_texts_can_be_compared_and_equal_ones_never_conflict(first: str, other: str, question: str) -> None:
     assert between(question, first, first) == []
     assert between(question, first, other) in ([], [("old", "new")])
