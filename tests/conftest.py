@@ -1,4 +1,4 @@
-"""A real server on a free port, and a user of its own for every test."""
+"""Fixtures with a real server on a free port, and a separate user for every test."""
 
 from __future__ import annotations
 
@@ -83,17 +83,17 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first, in their order; the others stay as they are."""
+    """Move the slowest files to the front, in a fixed order; the others keep their order."""
     ranks = {path: rank for rank, path in enumerate(LONGEST)}
     items.sort(key=lambda item: next((at for path, at in ranks.items() if item.nodeid.startswith(path)), len(ranks)))
 
 
 @contextmanager
 def two_replicas(settings: Settings, url: str, data: Path) -> Iterator[Server]:
-    """Run two servers of one database, the second in a process of its own; calls go to them by turns."""
+    """Run two servers of one database, the second in a separate process; calls alternate between them."""
     with started(settings.copy_with_changes(database_url=url)) as first:
         data.mkdir()
-        shutil.copy(settings.server.data / "server.key", data)  # what one has sealed, the other opens
+        shutil.copy(settings.server.data / "server.key", data)  # both servers can decrypt the tokens of the other
         with (
             fleet(data, NOMEMORY_DATABASE_URL=url, NOMEMORY_DRAIN_TIMEOUT_S="0") as second,
             RoundRobinChannel([grpc.insecure_channel(target) for target in (first.target, second.target)]) as channel,
@@ -110,14 +110,14 @@ def two_replicas(settings: Settings, url: str, data: Path) -> Iterator[Server]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what is marked so on each engine of the message log; in PostgreSQL two servers share the log."""
+    """Run marked tests with each engine of the message log; with PostgreSQL, two servers share the log."""
     if "vector_server" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_logs"):
         metafunc.parametrize("vector_server", ["sqlite", "postgres"], indirect=True)
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with the embedder that this machine has."""
+    """A server with the default embedder of this machine."""
     with started(
         Settings.from_environment(data=tmp_path_factory.mktemp("data"), listen="127.0.0.1:0", drain_timeout_s=0.0)
     ) as server:
@@ -126,14 +126,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server without an embedder, for small vectors that messages bring themselves. Its log is a file."""
+    """A server with a SQLite log and without an embedder, for small caller vectors."""
     with started(_small(tmp_path_factory.mktemp("vectors"))) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def replicas(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Two such servers of one log in PostgreSQL."""
+    """Two servers for caller vectors that share a PostgreSQL log."""
     settings, second = _small(tmp_path_factory.mktemp("vectors")), tmp_path_factory.mktemp("replica") / "data"
     with two_replicas(settings, fresh_schema(postgres), second) as server:
         yield server
@@ -141,7 +141,7 @@ def replicas(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def vector_server(request: pytest.FixtureRequest) -> Server:
-    """Return a server for vectors that messages bring; with each log if the test is marked so, else with a file."""
+    """Return a server for caller vectors, with each log if the test is marked, otherwise with SQLite."""
     is_one = getattr(request, "param", "sqlite") == "sqlite"
     server: Server = request.getfixturevalue("one_server" if is_one else "replicas")
     return server
@@ -170,25 +170,25 @@ def small_batches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def start() -> Callable[[Settings], AbstractContextManager[Server]]:
-    """Start further servers, for tests that need their own settings or data."""
+    """Start additional servers with separate settings or data."""
     return started
 
 
 @pytest.fixture
 def own_settings(tmp_path: Path) -> Settings:
-    """Settings of a small server of one's own, without an embedder."""
+    """Settings of a small separate server without an embedder."""
     return _small(tmp_path / "data")
 
 
 @pytest.fixture
 def user() -> str:
-    """A user whom no other test knows."""
+    """A user id that no other test uses."""
     return f"user-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivatePostgres]:
-    """A private PostgreSQL that all tests of a run share. It loses what it has if the machine fails."""
+    """A private PostgreSQL shared by all tests of a run, without durability."""
     if find_program_directory() is None:
         pytest.skip(NOT_INSTALLED)
     temporary = tmp_path_factory.getbasetemp()
@@ -198,5 +198,5 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivatePostgr
 
 @pytest.fixture
 def postgres_url(postgres: PrivatePostgres) -> str:
-    """The URL of a schema of one's own in it."""
+    """The URL of a new schema in the private PostgreSQL."""
     return fresh_schema(postgres)

@@ -1,4 +1,4 @@
-"""Faults that stand: since when, and what they are about now."""
+"""Tests for active faults: start time and latest cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits between tries: they double up to a bound, and begin again."""
+"""Tests for the delays between retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of scripts/check_names.py."""
+"""Tests for scripts/check_names.py."""
 
 from __future__ import annotations
 

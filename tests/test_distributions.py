@@ -1,4 +1,4 @@
-"""What the two distributions are made of."""
+"""Tests for the content of the two distributions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def project(folder: Path) -> dict[str, Any]:
 
 
 def built(source: Path, target: str, into: Path) -> Path:
-    """Build one distribution of a source tree; returns the file."""
+    """Build one distribution of a source tree; return the file."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(into)]
     subprocess.run(command, cwd=source, check=True, capture_output=True, text=True)
     (file,) = into.iterdir()
@@ -35,7 +35,7 @@ def built(source: Path, target: str, into: Path) -> Path:
 
 
 def wheel_from_sdist(source: Path, work: Path) -> set[str]:
-    """Build an sdist, and a wheel from what is in it; returns the names of the wheel's files."""
+    """Build an sdist, and a wheel from it; return the file names in the wheel."""
     with tarfile.open(built(source, "sdist", work / "sdist")) as sdist:
         sdist.extractall(work / "unpacked", filter="data")
     (unpacked,) = (work / "unpacked").iterdir()
@@ -45,13 +45,13 @@ def wheel_from_sdist(source: Path, work: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def server_files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The names in the wheel `nomemory`."""
+    """The file names in the wheel `nomemory`."""
     return wheel_from_sdist(ROOT, tmp_path_factory.mktemp("server"))
 
 
 @pytest.fixture(scope="module")
 def client_files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The names in the wheel `nomemory-client`."""
+    """The file names in the wheel `nomemory-client`."""
     return wheel_from_sdist(CLIENT, tmp_path_factory.mktemp("client"))
 
 

@@ -1,4 +1,4 @@
-"""What docs/extending.md says: the package of examples is installed, and its parts are chosen by name."""
+"""Tests for docs/extending.md: the example package is installed, and its extensions are selected by name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def blocks(language: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment in which the package of examples is installed."""
+    """An environment with the example package."""
 
     environment: dict[str, str]
     folder: Path
@@ -47,14 +47,14 @@ class Installed:
         )
 
     def command_of_the_page(self, name: str, *more: str, target: str) -> subprocess.CompletedProcess[str]:
-        """Run the page's `nomemory NAME …`."""
+        """Run the command `nomemory NAME …` of the page."""
         (line,) = re.findall(rf"^nomemory ({name} .+)$", PAGE, re.MULTILINE)
         return self.run(NOMEMORY, *shlex.split(line), *more, NOMEMORY_TARGET=target)
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Install the package as `pip install` does, into a folder that only the tests' processes see."""
+    """Install the package like `pip install` into a folder that only the test processes use."""
     packages, folder = tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("work")
     how = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(packages)]
     subprocess.run([sys.executable, "-m", "pip", "install", *how, str(PACKAGE)], check=True, timeout=100)
@@ -65,7 +65,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @contextmanager
 def serving(installed: Installed) -> Iterator[str]:
-    """Run a server as the page says; returns its address."""
+    """Run a server with the command of the page; return its address."""
     chosen = dict(re.findall(r"^(NOMEMORY_\w+)=(\S+) nomemory serve$", PAGE, re.MULTILINE))
     assert chosen == {"NOMEMORY_EMBEDDER": "trigrams", "NOMEMORY_RECALL_PLANNER": "one-search"}
     with temporary_server({**chosen, "PYTHONPATH": installed.environment["PYTHONPATH"]}) as server:

@@ -1,4 +1,4 @@
-"""Parts by name, from packages that are made up here."""
+"""Tests for extension points with fake packages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Register = Callable[..., None]
 
 @pytest.fixture
 def register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Register:
-    """Install a package that consists of entry points."""
+    """Install a fake package with entry points."""
 
     def install(package: str, entries: str, group: str = POINT.group) -> None:
         metadata = tmp_path / package / f"{package}-1.dist-info"

@@ -1,4 +1,4 @@
-"""What the page of first steps says to copy and paste works, and so does what other pages say of the same sample."""
+"""Tests for the commands and examples of the quickstart and of other pages with the sample."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def blocks(language: str) -> list[str]:
 
 
 def shell_commands(word: str) -> list[str]:
-    """Return the commands that begin with a word, lines that go on joined."""
+    """Return the commands that begin with a word; continued lines are joined."""
     commands = []
     for block in blocks("sh"):
         command = ""
@@ -65,7 +65,7 @@ def run(command: str, server: Server) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def filled(server: Server) -> Server:
-    """The server with the sample in it, imported by the page's own line."""
+    """A server with the sample, imported by the command on the page."""
     (line,) = shell_commands("nomemory import")
     done = run(line, server)
     assert done.returncode == 0, done.stderr

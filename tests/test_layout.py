@@ -1,4 +1,4 @@
-"""The shape of the repository that everything else relies on."""
+"""Tests for the import structure of the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree can be released: one version everywhere, and a workflow whose commands are there."""
+"""Tests that the tree can be released: equal versions, and an executable workflow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES = sorted({path for path, _ in release.read_versions() if "/" in path or ".
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Copy what a release has to agree on."""
+    """Copy the files that a release checks."""
     for path in (*FILES, "deploy/helm/nomemory/Chart.yaml", "CHANGELOG.md", "README.md", "Dockerfile"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, tmp_path / path)
@@ -39,7 +39,7 @@ def test_version_is_equal_in_every_file() -> None:
 @pytest.mark.parametrize("path", FILES)
 def test_file_with_another_version_is_reported(path: str, tree: Path) -> None:
     if path == "pyproject.toml":
-        return  # the others are compared with it
+        return  # the version in this file is the reference
     file = tree / path
     file.write_text(file.read_text("utf-8").replace(version(), "99.9.9"), "utf-8")
     assert any(path in error for error in release.find_release_errors(None, tree))
@@ -87,7 +87,7 @@ def test_missing_mcp_registry_name_is_reported(tree: Path) -> None:
 
 def test_mcp_registry_manifest_names_an_existing_command() -> None:
     manifest = release.read_server_manifest()
-    assert len(manifest["description"]) <= 100  # the registry takes no more
+    assert len(manifest["description"]) <= 100  # the limit of the registry
     [package] = manifest["packages"]
     command, *options = [item["value"] for item in package["packageArguments"]]
     subcommand = nomemory.get_command(click.Context(nomemory), command)

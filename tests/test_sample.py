@@ -1,4 +1,4 @@
-"""The sample conversation keeps the form that the demo, the tests and its own README rely on."""
+"""Tests for the format of the sample conversation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A labelled question of the sample."""
+    """A labeled question of the sample."""
 
     question_id: str
     user_id: str

@@ -1,4 +1,4 @@
-"""Who asks a script what it is for gets an answer at once, and nothing else happens."""
+"""Tests that `--help` of every script prints its help without side effects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MODULES = sorted(
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Copy the scripts to where no environment is."""
+    """Copy the scripts to a folder without an environment."""
     for folder in ("scripts", ".ci"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
@@ -43,9 +43,9 @@ def files(folder: Path) -> dict[Path, bytes]:
 
 
 def explained(command: Sequence[str], checkout: Path) -> str:
-    """Ask a script for help; return what it says, once nothing but that has happened."""
+    """Ask a script for help; return its output after checking that there were no side effects."""
     before = files(checkout)
-    path = f"{checkout / 'scripts'}:{ROOT / 'tests'}"  # some use what the tests have
+    path = f"{checkout / 'scripts'}:{ROOT / 'tests'}"  # some scripts import test modules
     variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": path}
     done = subprocess.run(
         [*command, "--help"], cwd=checkout, env=variables, capture_output=True, text=True, timeout=60, check=False

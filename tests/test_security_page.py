@@ -1,4 +1,4 @@
-"""docs/security.md: each threat names the tests that hold its defence, and these exist."""
+"""Tests that each threat in docs/security.md names existing tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
 def threats() -> list[str]:
-    """Return the entries of threats, from a bold name to the end of the list's entry."""
+    """Return the threat entries, from a bold name to the end of the list item."""
     return re.findall(r"^- \*\*[^*]+\*\*: .+\\\n  .+$", PAGE, re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""Every setting does something, keeps its name, and the defaults fit what the server runs in."""
+"""Tests for the names, use and defaults of settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SERVER = Path(__file__).parent.parent / "server" / "nomemory"
 FILES = [*(SERVER / "server").rglob("*.py"), *(SERVER / "cli").rglob("*.py")]
 READERS = "\n".join(file.read_text(encoding="utf-8") for file in FILES if file.parent.name != "settings")
 
-KILLED_AFTER_S = 10.0  # what container runtimes give a process between SIGTERM and SIGKILL, if nobody says otherwise
+KILLED_AFTER_S = 10.0  # the default time between SIGTERM and SIGKILL of container runtimes
 
 FIELDS = [(name, field) for name, group in list_settings_groups().items() for field in group.model_fields]
 

@@ -1,4 +1,4 @@
-"""docs/tutorial.md in both languages: its program is the example, and its commands print the output on the page."""
+"""Tests for the program and commands of docs/tutorial.md in both languages."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ VARIABLE = {
 
 
 def commands(page: str) -> list[tuple[Block, Block]]:
-    """Return the commands of a page, each with the block of its output."""
+    """Return the commands of a page, each with its output block."""
     ours = [block for block in blocks() if block.page == page]
     return [(command, output) for command, output in pairwise(ours) if command.language == "sh" and not output.language]
 
 
 def run(command: str, target: str, *, key: str = "", base_url: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command as a reader does who has saved the program and activated the environment."""
+    """Run a command like a reader who has saved the program and activated the environment."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
     model = {"OPENAI_API_KEY": key, "OPENAI_BASE_URL": base_url} if key else {}
     return subprocess.run(
@@ -53,7 +53,7 @@ def run(command: str, target: str, *, key: str = "", base_url: str = "") -> subp
 
 
 def comparable(output: str) -> list[str]:
-    """Return the lines of an output without what differs between two runs."""
+    """Return the lines of an output without parts that differ between runs."""
     for pattern, name in VARIABLE.items():
         output = re.sub(pattern, name, output)
     return [line.rstrip() for line in output.splitlines()]

@@ -194,7 +194,7 @@ async def test_unindexed_filters_do_not_block_the_event_loop(log: Log, message_f
     assert turns > 2, "others had their turns meanwhile"
     plain = log.reader.read_page("u", EVERYTHING, before=None, pinned=6_000, limit=2)
     with pytest.raises(StopIteration):
-        plain.send(None)  # the event loop responds immediately
+        plain.send(None)  # the read completes without suspending
 
 
 def test_a_commit_is_durable_when_it_returns(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`scripts/conformance`: every kind of server keeps to the contract, and one that does not is found out."""
+"""Tests for `scripts/conformance`: every kind of server passes, and contract violations are detected."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_replicas_conform_on_each_message_log(vector_server: Server, capsys: pyt
     assert code == 0, printed
     assert printed.endswith("all checks passed\n")
     users = vector_server.query.ListUsers(q.ListUsersRequest(page_size=500)).users
-    assert not [user for user in users if user.user_id.startswith("conformance-")]  # they are erased
+    assert not [user for user in users if user.user_id.startswith("conformance-")]  # the check erases its users
 
 
 def test_server_with_an_embedder_conforms(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +158,7 @@ def test_contract_violation_is_detected(
 
 @contextmanager
 def _passing_on(behind: str, method: str, request_change: Change, answered: Change) -> Iterator[str]:
-    """Pass all calls on to a server; requests and replies of one method are changed on the way."""
+    """Forward all calls to a server; requests and replies of one method are modified."""
     with grpc.insecure_channel(behind) as channel, ThreadPoolExecutor(8) as threads:
         server = grpc.server(threads)
         server.add_generic_rpc_handlers([_PassesOn(channel, method, request_change, answered)])

@@ -1,4 +1,4 @@
-"""The disks without room of `scripts/torture`."""
+"""Tests for the full disks of `scripts/torture`."""
 
 from __future__ import annotations
 

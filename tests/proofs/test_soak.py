@@ -1,4 +1,4 @@
-"""`scripts/soak`, from end to end: a short run works; whether it is flat is for a long one to say."""
+"""Tests for `scripts/soak` with a short run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scripts/torture`, from end to end: a short run holds, and what is taken away behind the ledger's back is missed."""
+"""Tests for `scripts/torture` with a short run, and for the detection of lost messages."""
 
 from __future__ import annotations
 
@@ -84,4 +84,8 @@ def test_missing_and_unexpected_messages_are_detected(
         assert kinds(server, ledger) == ["lost"]
         strangers = [new_message("u", "new", "tortured", conversation_id="c"), new_message("ghost", "a", "tortured")]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=strangers))
-        assert kinds(server, ledger) == ["invented", "lost", "not found"]  # by meaning: there is no embedder
+        assert kinds(server, ledger) == [
+            "invented",
+            "lost",
+            "not found",
+        ]  # no semantic search, because there is no embedder

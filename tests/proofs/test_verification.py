@@ -1,4 +1,4 @@
-"""What torture takes for a loss, a double, a resurrection: each of them is found, and nothing else is."""
+"""Tests for the detection of lost, duplicated and resurrected messages by the torture test."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_unacknowledged_batch_is_stored_completely_or_not_at_all(
     ledger.record_attempt(changes)
     ledger.record_unknown_outcome(changes)
     assert [finding.kind for finding in find_partial_batches(ledger, {"u": stored})] == kinds
-    ledger.allow_partial_deletion("u")  # a deletion by a filter may have taken one of them along
+    ledger.allow_partial_deletion("u")  # a deletion by filter may have deleted one of them
     assert not list(find_partial_batches(ledger, {"u": stored}))
 
 

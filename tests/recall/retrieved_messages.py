@@ -1,4 +1,4 @@
-"""Shorthand for what was retrieved in a recall: messages, and what is known of them."""
+"""Helpers that create retrieved messages, rankings and findings."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 def retrieved_message(
     message_id: str, content: str, days_ago: float = 10, role: Role = Role.USER, name: str = ""
 ) -> RetrievedMessage:
-    """Make a message."""
+    """Return a message."""
     return RetrievedMessage(message_id, NOW - timedelta(days=days_ago), role, content, name)
 
 
 def new_question(text: str, role: Role | None = None) -> Question:
-    """Make a question."""
+    """Return a question."""
     return Question(text, NOW, role=role)
 
 
 def ranking(*messages: RetrievedMessage, deviations: float = 2.0) -> tuple[Evidence, ...]:
-    """Rank messages in the order given, all equally near to the question."""
+    """Rank messages in the given order with equal similarity to the question."""
     return tuple(Evidence(message, 3.0 - rank / 10, deviations) for rank, message in enumerate(messages))
 
 
 def findings(
     evidence: Sequence[Evidence], relations: Iterable[MessageRelation] = (), sufficiency: float | None = 0.9
 ) -> SearchFindings:
-    """Say what a search has come to."""
+    """Return the result of a search."""
     retrieval = RetrievedMessages()
     retrieval.add_messages(item.message for item in evidence)
     estimate = None if sufficiency is None else Sufficiency(sufficiency, speaker_matched=False)
@@ -47,6 +47,6 @@ def findings(
 
 
 def quoting(*messages: RetrievedMessage) -> DraftView:
-    """Draft statements that quote whole messages."""
+    """Return draft statements that quote complete messages."""
     cited = ((message.content, (DraftCitation(message.message_id, message.content),)) for message in messages)
     return DraftView(tuple(DraftStatement(Section.PROFILE, *item) for item in cited))

@@ -1,4 +1,4 @@
-"""The packages of the recall stand on each other in one order."""
+"""Tests for the import order of the recall packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host imports, and the program in the page that shows how."""
+"""Tests for the public API of the recall package and the documented program."""
 
 from __future__ import annotations
 

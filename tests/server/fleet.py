@@ -1,4 +1,4 @@
-"""A server in a process of its own, to be killed, measured or read the log of."""
+"""A server in a separate process that tests kill, measure, or whose log they read."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def environment(data: Path, **more: str) -> dict[str, str]:
 
 
 def connected(target: str) -> grpc.Channel:
-    """Open a connection that no other channel shares."""
+    """Open a channel with its own connection."""
     return grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)])
 
 
 @dataclass
 class Fleet:
-    """A running server. `log` is what it writes to standard error."""
+    """A running server. `log` is the file of its standard error."""
 
     process: subprocess.Popen[str]
     target: str
@@ -49,11 +49,11 @@ class Fleet:
     open: ExitStack = field(default_factory=ExitStack)
 
     def channel(self) -> grpc.Channel:
-        """Open a connection until the server is left."""
+        """Open a connection until the server context exits."""
         return self.open.enter_context(connected(self.target))
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the lines of JSON in the log."""
+        """Return the JSON lines of the log."""
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
     def children(self, pattern: str) -> list[int]:
@@ -67,7 +67,7 @@ class Fleet:
 
 @contextmanager
 def fleet(data: Path, **more: str) -> Iterator[Fleet]:
-    """Run a server until the context is left; then it is killed."""
+    """Run a server until the context exits; then kill it."""
     log = data.with_suffix(".log")
     with log.open("a") as errors:
         process = subprocess.Popen(
@@ -85,7 +85,7 @@ def fleet(data: Path, **more: str) -> Iterator[Fleet]:
 
 
 def until(happened: Callable[[], bool], longest_s: float = 30.0) -> bool:
-    """Wait for something; False if it did not happen."""
+    """Wait for a condition; return False at the timeout."""
     give_up = time.monotonic() + longest_s
     while not happened():
         if time.monotonic() > give_up:
@@ -95,7 +95,7 @@ def until(happened: Callable[[], bool], longest_s: float = 30.0) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether there is such a process, other than one that waits to be taken note of."""
+    """Return whether a process exists and is not a zombie."""
     state = subprocess.run(
         ["ps", "-o", "stat=", "-p", str(pid)],  # noqa: S607 - wherever the system has it
         capture_output=True, text=True, check=False,

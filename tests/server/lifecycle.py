@@ -1,4 +1,4 @@
-"""Shorthand for the tests of counting, listing and exporting: writes, whole listings, exports."""
+"""Helpers for the tests of counting, listing and exporting: writes, complete listings, exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An endpoint of embedding models that a test can hold back."""
+"""An endpoint of embedding models that tests can pause."""
 
 from __future__ import annotations
 
@@ -18,13 +18,10 @@ PAUSE_S = 0.25
 
 
 class Models:
-    """Vectors of as many models as are asked for. Those of one say nothing to another, though all have one dimension.
+    """Serves any number of models with incompatible vectors of the same dimension.
 
-    Attributes:
-        url: where they are.
-        embedded: what each model was asked to embed.
-        keys: what each model was asked with.
-        useless: models that give vectors of zeros for what begins with `text`.
+    Attributes: url: URL of the endpoint. embedded: the texts that each model embedded. keys: the API keys that each
+    model received. useless: models that return zero vectors for texts that begin with `text`.
     """
 
     def __init__(self) -> None:
@@ -46,28 +43,28 @@ class Models:
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(content)))
                 self.end_headers()
-                with suppress(BrokenPipeError):  # a server may be killed meanwhile
+                with suppress(BrokenPipeError):  # the server may have been killed
                     self.wfile.write(content)
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Disable logging."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
 
     def hold(self, model: str, after: int) -> None:
-        """Let a model wait before more texts of messages, once it has embedded so many."""
+        """Make a model wait after it has embedded a number of message texts."""
         self._released.clear()
         self._most[model] = after
 
     def release(self) -> None:
-        """Let it go on."""
+        """Let the model continue."""
         self._most.clear()
         self._released.set()
 
     def answer(self, model: str, texts: list[str]) -> dict[str, object]:
-        """Embed."""
+        """Return the vectors of a request."""
         is_of_messages = any(text.startswith("text") for text in texts)
         if is_of_messages and len(self.embedded.get(model, ())) >= self._most.get(model, 1 << 30):
             self._released.wait()
@@ -86,7 +83,7 @@ class Models:
 
 
 def numbers(model: str, text: str) -> list[float]:
-    """Return the vector of a text: of each model another."""
+    """Return the vector of a text, which depends on the model."""
     seed = int.from_bytes(blake2b(f"{model} {text}".encode(), digest_size=8).digest(), "big")
     vector: list[float] = np.random.default_rng(seed).standard_normal(DIMENSION).astype("<f4").tolist()
     return vector
@@ -94,7 +91,7 @@ def numbers(model: str, text: str) -> list[float]:
 
 @contextmanager
 def models() -> Iterator[Models]:
-    """Serve models until the context is left."""
+    """Serve models until the context exits."""
     served = Models()
     thread = threading.Thread(target=served.server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

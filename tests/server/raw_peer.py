@@ -1,4 +1,4 @@
-"""A client that speaks HTTP/2 by hand, so that it can leave requests unfinished and replies unread."""
+"""A manual HTTP/2 client that can leave requests unfinished and responses unread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALL = 1_000_000
 
 @dataclass
 class Stream:
-    """One call: what of its request still has to be sent, and what came back."""
+    """The unsent part of a request, and the received part of its response."""
 
     unsent: bytes | memoryview
     ends: bool
@@ -35,11 +35,10 @@ class Stream:
 
 @dataclass
 class RawPeer:
-    """One connection.
+    """A connection.
 
-    Attributes:
-        window: how many bytes of a reply the server may send before it is told that they were read. They never are.
-        is_closed: the server has ended the connection.
+    Attributes: window: the number of response bytes that the server may send; it is never increased. is_closed: whether
+    the server has closed the connection.
     """
 
     target: str
@@ -60,7 +59,7 @@ class RawPeer:
         self._http2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: self.window})
 
     def call(self, path: str | bytes, message: bytes, *, declared: int | None = None) -> Stream:
-        """Begin a call. With `declared` the message is said to have that many bytes, and never ends."""
+        """Begin a call. With `declared`, the message announces that many bytes and never ends."""
         number = self._http2.get_next_available_stream_id()
         headers = [
             (":method", "POST"), (":scheme", "http"), (":path", path), (":authority", self.target),
@@ -73,20 +72,20 @@ class RawPeer:
         return stream
 
     def take(self, stream: Stream) -> None:
-        """Let the server send all of a reply, whatever the window."""
+        """Open the flow-control window for a complete response."""
         number = next(number for number, item in self.streams.items() if item is stream)
         self._http2.increment_flow_control_window(_ALL, number)
 
     def ping(self) -> None:
-        """Ask for a sign of life."""
+        """Send a ping."""
         self._http2.ping(b"are you?")
 
     def allowed_streams(self) -> int:
-        """Return how many calls the server lets be open at once."""
+        """Return the server's limit of concurrent streams."""
         return self._http2.remote_settings.max_concurrent_streams
 
     def turn(self) -> None:
-        """Send what may be sent, and take what has come."""
+        """Send pending data, and receive available data."""
         for number, stream in self.streams.items():
             self._send(number, stream)
         self._out += self._http2.data_to_send()
@@ -141,7 +140,7 @@ class RawPeer:
 
 @contextmanager
 def peers(target: str, count: int, *, window: int = 65_535) -> Iterator[Sequence[RawPeer]]:
-    """Open so many connections."""
+    """Open a number of connections."""
     with ExitStack() as stack:
         opened = [RawPeer(target, window) for _ in range(count)]
         for peer in opened:
@@ -150,7 +149,7 @@ def peers(target: str, count: int, *, window: int = 65_535) -> Iterator[Sequence
 
 
 def run(opened: Sequence[RawPeer], until: Callable[[], bool], longest_s: float) -> bool:
-    """Let them send and receive until something has happened; False if it has not."""
+    """Let the peers send and receive until a condition holds; return False at the timeout."""
     give_up = time.monotonic() + longest_s
     while not until():
         if time.monotonic() > give_up:

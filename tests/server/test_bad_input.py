@@ -1,4 +1,4 @@
-"""Bad input is INVALID_ARGUMENT, and every violation is named."""
+"""Tests that invalid input is INVALID_ARGUMENT with every violation."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def sent_as_bytes(server: Server, method: str, request: bytes) -> grpc.RpcError:
 
 
 def test_lone_surrogate_is_rejected(vector_server: Server) -> None:
-    lone_surrogate = b"\x0a\x03\xed\xa0\x80"  # user_id = U+D800 in the bytes that UTF-8 forbids
+    lone_surrogate = b"\x0a\x03\xed\xa0\x80"  # user_id = U+D800, encoded in bytes that UTF-8 forbids
     refused = refusal(sent_as_bytes(vector_server, "QueryService/ListMessages", lone_surrogate))
     assert (refused.code, refused.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_REQUEST")
     assert "ListMessagesRequest" in refused.text

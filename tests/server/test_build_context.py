@@ -1,4 +1,4 @@
-"""A context for a prompt: the running conversation, related messages of others, within a limit of tokens."""
+"""Tests for BuildContext: the current conversation and related messages within a token limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that goes away in the middle of a change: whatever the log has of it is in the audit."""
+"""Tests that interrupted changes of disconnected clients are audited."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_erasure_of_a_disconnected_caller_is_audited(
             write(server, [new_message(user, "m", "x")])
         for index, user in enumerate(users):
             call = server.ingest.EraseUser.future(i.EraseUserRequest(user_id=user))
-            time.sleep(index / 5_000)  # so that it is cancelled before, while and after it is done
+            time.sleep(index / 5_000)  # cancels the call before, during and after the change
             call.cancel()
-        write(server, [new_message("last", "m", "x")])  # changes keep their order: what was taken on is done
+        write(server, [new_message("last", "m", "x")])  # changes keep their order, so the accepted one is done
         gone = {user for user in users if not count(server, user)}
     assert gone <= erased_users(capfd.readouterr().err)

@@ -1,4 +1,4 @@
-"""A failing chat model is visible: in the log, the status, the metrics, the notes and `nomemory doctor`."""
+"""Tests that chat model failures appear in the log, status, metrics, notes and `nomemory doctor`."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ UNCITED = {"stop": True, "verdict": "supported", "profile": [{"text": "x", "cita
 
 @dataclass(frozen=True)
 class Scripted:
-    """A server whose recalls are read by the scripted model."""
+    """A server whose recalls use the scripted model."""
 
     script: ChatScript
     client: Client
     server: Server
 
     def recall(self, *script: Answer) -> r.RecallResponse:
-        """Recall with these answers of the model, the last one repeatedly."""
+        """Run a recall with these model replies, repeating the last one."""
         self.script.answers = list(script)
         return self.client.recall(QUESTION, user_id="sam")
 
@@ -106,7 +106,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
 
 @pytest.fixture
 def scripted(running: Scripted) -> Scripted:
-    """The server, with a model that works."""
+    """A server with a working model."""
     running.recall(answers(VALID))
     assert not running.faults()
     return running

@@ -1,4 +1,4 @@
-"""ListConversations against a brute-force summing up, whatever is written, replaced and deleted between pages."""
+"""Tests that ListConversations equals a brute-force listing during changes between pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.both_logs
 
 
 def summed_up(messages: list[m.ChatMessage]) -> list[tuple[str, float, float, int]]:
-    """Sum conversations up in the order of the contract: id, first and last second, count."""
+    """Return the conversations in the order of the contract: id, first and last second, count."""
     times: dict[str, list[float]] = {}
     for message in messages:
         if message.conversation_id:

@@ -1,4 +1,4 @@
-"""Damage to the log is told as such: whatever is not damaged is served, and what is damaged is never served."""
+"""Tests that damage of the message log is reported, and that only undamaged messages are served."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write(server: Server, *messages: object) -> str:
 
 
 def filled(start: Start, settings: Settings) -> Path:
-    """Run a server for a moment; return the file of its log, which has a damaged user's messages and a sound one's."""
+    """Fill a server with messages of two users, and damage those of one; return the file of its log."""
     with start(settings) as server:
         write(server, *(new_message("hurt", f"m{n}", f"the cask number {n} of amontillado", ts=n) for n in range(200)))
         write(server, *(new_message("sound", f"m{n}", f"the pit number {n}", ts=n) for n in range(200)))
@@ -45,7 +45,7 @@ def filled(start: Start, settings: Settings) -> Path:
 
 
 def flip(log: Path, text: bytes, bit: int = 1) -> None:
-    """Change one bit of what a message says."""
+    """Change one bit in the content of a message."""
     content = bytearray(log.read_bytes())
     content[content.index(text)] ^= bit
     log.write_bytes(content)
@@ -101,7 +101,7 @@ def test_status_reports_damage_found_by_a_read(start: Start, own_settings: Setti
 
 
 def test_a_damaged_message_can_be_deleted(start: Start, own_settings: Settings) -> None:
-    flip(filled(start, own_settings), b"cask number 77", 0x80)  # its bytes are no message any more
+    flip(filled(start, own_settings), b"cask number 77", 0x80)  # its bytes are no valid message anymore
     with start(own_settings) as server:
         server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="hurt", message_ids=["m77"]))
         assert len(list_all(server, "hurt")) == 199

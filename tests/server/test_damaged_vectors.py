@@ -1,4 +1,4 @@
-"""Files of the vector index that were removed or damaged between two starts: all that was written is found again."""
+"""Tests that files of the vector index removed or damaged between two starts are repaired."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def status(server: Server) -> i.GetIndexStatusResponse:
 
 
 def nearest_ids(server: Server, user: str) -> list[str]:
-    """Return a user's messages, with the one that has the query's own vector first."""
+    """Return a user's message ids: the one with the query vector first, then the others sorted."""
     request = q.SemanticSearchRequest(user_id=user, top_k=200, query_embedding=q.Embedding(values=vector_of(3)))
     first, *others = server.query.SemanticSearch(request).items
     assert first.score > 0.999
@@ -69,19 +69,19 @@ def until(happened: Callable[[], bool]) -> None:
 
 
 def is_whole(server: Server) -> bool:
-    """Return whether the index says that all is well and finds all that was written."""
+    """Return whether the index reports no fault and finds all messages."""
     now = status(server)
     if now.vector.checkpoint != now.log.sequence or now.vector.error or now.faults:
         return False
     expected_ids = ["m3", *sorted(f"m{n}" for n in range(EACH) if n != 3)]
-    with contextlib.suppress(grpc.RpcError, ValueError, AssertionError):  # while it is not repaired
+    with contextlib.suppress(grpc.RpcError, ValueError, AssertionError):  # before the repair
         return all(nearest_ids(server, f"u{user}") == expected_ids for user in range(USERS))
     return False
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory that a server has left in good order."""
+    """An undamaged data directory of a stopped server."""
     data = tmp_path_factory.mktemp("written") / "data"
     with started(settings_of(data)) as server:
         write_all(server)
@@ -158,7 +158,7 @@ def test_an_index_of_an_earlier_layout_is_rebuilt(start: Start, written: Path, t
 
 
 async def plant_orphans(settings: Settings) -> None:
-    """Put points into the index of messages that the log does not have, of a user that it knows and of one unknown."""
+    """Add points of messages that are not in the log, of a known and an unknown user."""
     async with index_of(settings) as index:
         for user, sequence in (("u0", 5_000), ("u0", 6_000), ("nobody", 7_000)):
             point = VectorPoint(

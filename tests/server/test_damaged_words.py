@@ -1,4 +1,4 @@
-"""Damage to the index of words: whatever its form, the index is built anew from the log, and status tells of it."""
+"""Tests that a damaged lexical index is rebuilt from the log, and that the status reports it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXTENSIONS = ["term", "store", "fast"]
 
 
 def cut(data: Path, extension: str, size: int = 5) -> None:
-    """Let hardly anything be left of a file, in a way that files which are open do not change."""
+    """Truncate a file by replacing it, which does not affect open files."""
     for victim in (data / DIRECTORY).glob(f"*.{extension}"):
         content = victim.read_bytes()
         victim.unlink()

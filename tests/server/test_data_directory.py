@@ -1,4 +1,4 @@
-"""The data directory belongs to its owner alone; one that cannot be used is refused in words."""
+"""Tests for the permissions and errors of the data directory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def start(stack: ExitStack, data: Path, **more: str) -> subprocess.Popen[str]:
 
 def test_files_of_a_server_are_private(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    (data / "lexical-v3").mkdir(parents=True)  # as a version before left it
+    (data / "lexical-v3").mkdir(parents=True)  # as an earlier version created it
     (data / "lexical-v3" / "note").touch(0o644)
     with ExitStack() as stack:
         process = start(stack, data)

@@ -1,4 +1,4 @@
-"""An acknowledged write survives `kill -9`: in the log at once, and after catching up in both indexes."""
+"""Tests that acknowledged writes survive `kill -9` in the log and in both indexes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUNDS = 4
 
 
 class Process:
-    """A server in a process of its own, to be killed."""
+    """A server in a separate process."""
 
     def __init__(self, data: Path) -> None:
         environment = {
@@ -101,7 +101,7 @@ def test_acknowledged_writes_survive_sigkill(tmp_path: Path) -> None:
         writer = threading.Thread(target=write_until_killed, args=(server, first, acknowledged, started))
         writer.start()
         assert started.wait(30)
-        time.sleep(0.15 * (turn + 1))  # somewhere in the middle of writes, commits and merges
+        time.sleep(0.15 * (turn + 1))  # during writes, commits and merges
         server.kill()
         writer.join(30)
 
@@ -126,7 +126,7 @@ def test_acknowledged_writes_survive_sigkill(tmp_path: Path) -> None:
 
 
 def write_requests_until_killed(server: Process, first: int, sent: dict[str, list[str]]) -> None:
-    """Write batches without ids, each of the same time; note the ids of those that were acknowledged."""
+    """Write batches without ids and with equal times; record the ids of acknowledged batches."""
     n = first
     while True:
         try:
@@ -164,6 +164,8 @@ def test_generated_ids_and_request_ids_survive_sigkill(tmp_path: Path) -> None:
         acknowledged = [message_id for ids in sent.values() for message_id in ids]
         in_log = list(reversed(listed(server)))
         assert [message_id for message_id in in_log if message_id in set(acknowledged)] == acknowledged
-        assert len(in_log) - len(acknowledged) <= 3 * ROUNDS  # what was stored as the server was killed
+        assert (
+            len(in_log) - len(acknowledged) <= 3 * ROUNDS
+        )  # stored before the server was killed, but not acknowledged
     finally:
         server.kill()

@@ -1,4 +1,4 @@
-"""What is removed leaves every byte of the data directory, while the server runs, and its space comes back."""
+"""Tests that erased content is removed from every file of a running server, and that its space is freed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LENGTHS = (1, 3, 40, 300)
 
 
 def vector_of(user: str, n: int) -> tuple[float, ...]:
-    """Make a vector of length one, another for each message."""
+    """Return a distinct unit vector for each message."""
     numbers = np.random.default_rng(zlib.crc32(f"{user} {n}".encode())).standard_normal(4)
     return tuple(float(number) for number in (numbers / np.linalg.norm(numbers)).astype("<f4"))
 
@@ -55,7 +55,7 @@ def planted(user: str, n: int) -> m.ChatMessage:
 
 
 def traces(user: str, messages: int = MESSAGES) -> list[bytes]:
-    """Return what must be nowhere: the user's id, which all ids have in them, words, and vectors as they are kept."""
+    """Return the byte strings that must be absent: the user id, words, and stored vectors."""
     return [user.encode(), f"secret{user}".encode(), *texts_and_vectors(user, messages)]
 
 
@@ -65,7 +65,7 @@ def texts_and_vectors(user: str, messages: int = MESSAGES) -> list[bytes]:
 
 
 def remains(data: Path, needles: Sequence[bytes]) -> dict[str, bytes]:
-    """Return the files in which there is something of it, with what was found first."""
+    """Return the files that contain a trace, with the first one found."""
     first_needles = ((file, next((item for item in needles if item in held), None)) for file, held in contents(data))
     return {str(file.relative_to(data)): item for file, item in first_needles if item is not None}
 
@@ -74,17 +74,17 @@ def contents(data: Path) -> Iterator[tuple[Path, bytes]]:
     """Read the allocated content of every file."""
     for folder, _, names in os.walk(data):
         for name in names:
-            with suppress(FileNotFoundError):  # it went away meanwhile
+            with suppress(FileNotFoundError):  # the file was deleted meanwhile
                 yield Path(folder, name), allocated_bytes(Path(folder, name))
 
 
 def size_of(data: Path) -> int:
-    """Return the bytes on disk, but for what the vector engine sets aside whatever is stored."""
+    """Return the bytes on disk without the preallocation of the vector engine."""
     total = 0
     for folder, _, names in os.walk(data):
         for name in names:
             file = Path(folder, name)
-            with suppress(FileNotFoundError):  # merged away meanwhile
+            with suppress(FileNotFoundError):  # the file was merged meanwhile
                 total += 0 if "vectors" in file.parts else file.stat().st_size
     return total
 
@@ -125,7 +125,7 @@ def delete(server: Server, user: str, numbers: Sequence[int] = range(MESSAGES)) 
 
 
 def assert_complete(server: Server | Process, user: str, numbers: Sequence[int]) -> None:
-    """Check that every read finds the messages of a user, each once."""
+    """Check that every read returns all messages of a user once."""
     expected_ids = sorted(f"{user}-id-{n}" for n in numbers)
     query = server.query
     listed = ids(query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=500)).items)
@@ -143,7 +143,7 @@ def assert_complete(server: Server | Process, user: str, numbers: Sequence[int])
 
 @pytest.fixture
 def erasing(own_settings: Settings) -> Settings:
-    """Settings with which bytes are gone soon, in small pieces."""
+    """Settings for a fast erasure in small steps."""
     return own_settings.copy_with_changes(
         erase_within_s=1.0,
         erase_batch_size=50,

@@ -1,4 +1,4 @@
-"""Deletions by a filter, and erasures of a user: gone from every read, all or nothing, of nobody else."""
+"""Tests for deletions by filter and erasures of users: atomic, effective in every read, and limited to the user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Start = Callable[[Settings], AbstractContextManager["Server"]]
 
 
 def span(since: int | None = None, until: int | None = None) -> m.Filter:
-    """Make a filter of a time range, in seconds since the epoch."""
+    """Return a filter of a time range in seconds since the epoch."""
     message_filter = m.Filter()
     message_filter.time_range.SetInParent()
     if since is not None:

@@ -1,4 +1,4 @@
-"""An erasure that fails begins again at once, not when the next one is due."""
+"""Tests that a failed erasure is retried immediately."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from nomemory.server.store.results import PendingRemovals
 
 
 class NothingLeftError(Exception):
-    """Ends the job."""
+    """Raised to end the job."""
 
 
 class Log:
-    """A log with one removal, until it is forgotten."""
+    """A log with one removal until it is forgotten."""
 
     def __init__(self) -> None:
         self.is_done = False
@@ -40,7 +40,7 @@ class Log:
 
 
 class FailsOnce:
-    """Indexes whose engine is lost in the middle of the first wiping."""
+    """Indexes whose engine fails during the first erasure."""
 
     def __init__(self) -> None:
         self.times = 0

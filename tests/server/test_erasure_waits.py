@@ -1,4 +1,4 @@
-"""Vectors that cannot be erased for want of room: said, served and tried again, and all else is erased meanwhile."""
+"""Tests that an erasure of vectors blocked by a full disk is reported and retried, while other erasures continue."""
 
 from __future__ import annotations
 

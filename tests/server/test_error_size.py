@@ -1,4 +1,4 @@
-"""An error always arrives whole: what it says is bounded by what fits into headers."""
+"""Tests that error details are limited to the size of response headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the contract has is served."""
+"""Tests that every method of the contract is served."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ METHODS = {
 
 
 def code_of(channel: grpc.Channel, path: str, method: MethodDescriptor) -> grpc.StatusCode | None:
-    """Call a method with a request in which nothing is set; return the status if it is refused."""
-    call: Any = None  # without serializers, which would say what is sent, a stub takes bytes
+    """Call a method with an empty request; return the status code if it is rejected."""
+    call: Any = None  # without serializers, a stub sends bytes
     try:
         if method.client_streaming:
             call = channel.stream_unary(path)

@@ -1,4 +1,4 @@
-"""A message that has expired is gone from every read at that moment, and from the log soon after."""
+"""Tests that expired messages are hidden at their expiry time and deleted soon afterwards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DAY_S = 86_400.0
 
 
 def expiring(message: m.ChatMessage, at_s: float) -> m.ChatMessage:
-    """Give a message a moment at which it expires, in seconds since the epoch."""
+    """Set the expiry time of a message, in seconds since the epoch."""
     message.expire_ts.FromMicroseconds(round(at_s * 1_000_000))
     return message
 
@@ -40,7 +40,7 @@ def write(server: Server, *messages: m.ChatMessage, replace: bool = False) -> i.
 
 
 def found_by_every_read(server: Server, user: str, anchor: str, token: str = "") -> dict[str, list[str]]:
-    """Read in every way; return the ids, sorted."""
+    """Return the sorted ids after checking that every read returns the same."""
     query = server.query
     vector = q.Embedding(values=VECTOR)
     ids_by_read = {
@@ -86,7 +86,7 @@ def test_message_is_hidden_from_every_read_at_its_expiry_time(start: Start, own_
     with start(own_settings.copy_with_changes(retention_sweep_interval_s=3600.0)) as server:
         at_s = time.time() + 3.0
         written = write(server, tea(user, "a", 1), expiring(tea(user, "b", 2), at_s), tea(user, "c", 3))
-        before = found_by_every_read(server, user, "a", written.write_token)  # fills every cache, too
+        before = found_by_every_read(server, user, "a", written.write_token)  # also fills every cache
         assert time.time() < at_s, "this machine is too slow for this test"
         assert set(map(tuple, before.values())) == {("a", "b", "c")}
         wait_until(at_s)

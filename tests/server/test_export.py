@@ -1,4 +1,4 @@
-"""An export is what was written, resumes after any batch, and is what an import takes."""
+"""Tests for exports: complete, resumable after any batch, and importable."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_export_stops_when_its_client_disconnects(
             write(server, [new_message("u", f"m{n:05}", "x" * 1000, ts=n) for n in range(at, at + 1000)])
         stream = server.query.ExportMessages(q.ExportMessagesRequest(user_id="u"))
         first = next(stream)
-        assert count(server, "u") == 20_000  # nobody reads the stream meanwhile
+        assert count(server, "u") == 20_000  # the stream is not read meanwhile
         stream.cancel()
         rest = exported(export(server, "u", first.next_cursor))
         assert len(first.messages) + len(rest) == 20_000

@@ -1,4 +1,4 @@
-"""The filtered reads against a brute-force reading of random conversations, ties in `ts` included."""
+"""Tests that filtered reads equal brute-force results on random conversations with equal times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One user floods a server: the flood is told to come back, the others are served, and abandoned work is dropped."""
+"""Tests that a flood of one user is rejected with a retry delay while other users are served."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ GENEROUS_S = 20.0
 
 
 def refusals(calls: Iterable[grpc.Future[Any]]) -> list[Refusal]:
-    """Wait for all calls; return what those were told that failed."""
+    """Wait for all calls; return the errors of the failed ones."""
     return [refusal(error) for error in (call.exception() for call in calls) if isinstance(error, grpc.RpcError)]
 
 
 @pytest.fixture
 def small(start: Start, own_settings: Settings) -> Iterator[Server]:
-    """A server that takes in two expensive reads of one user at a time."""
+    """A server that admits two expensive reads per user at a time."""
     with start(own_settings.copy_with_changes(max_inflight_reads_per_user=2)) as server:
         messages = [new_message("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[*messages, new_message("quiet", "m", "hello", 1)]))
@@ -131,7 +131,7 @@ def test_canceled_semantic_searches_block_neither_other_users_nor_the_shutdown(s
             for n in range(200)
         ]
         assert until(lambda: all(call.done() for call in abandoned))
-        with connected(server.target) as channel:  # the loud one's connection may be told to slow down
+        with connected(server.target) as channel:  # the connection of the flooding client may be throttled
             QueryServiceStub(channel).SemanticSearch(
                 q.SemanticSearchRequest(user_id="quiet", query_text="tea"), timeout=GENEROUS_S
             )

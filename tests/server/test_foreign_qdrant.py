@@ -1,4 +1,4 @@
-"""Two logs that name the same Qdrant: the second server does not start, and nothing of the first one's is lost."""
+"""Tests that a second log cannot use the Qdrant collections of the first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Highlights: they are bounded, they count towards the size of a reply, and nobody waits for them."""
+"""Tests for the limits of highlights in size and time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.both_logs
 
-LONG = "a b " * 48_750  # 195 KB, half of its tokens matches
+LONG = "a b " * 48_750  # 195 KB, in which half of the tokens match
 
 
 def write(server: Server, *messages: object) -> str:

@@ -1,4 +1,4 @@
-"""Functions of a program that embeds the server: gRPC interceptors, and functions that run before each handler."""
+"""Tests for embedding programs: gRPC interceptors, and hooks that run before each handler."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Interceptor(grpc.aio.ServerInterceptor):
 
 @dataclass
 class Recorder:
-    """A function that runs before handlers."""
+    """A hook that records its calls."""
 
     order: list[str] = field(default_factory=list)
     calls: list[tuple[Any, CallContext]] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Recorder:
 
 
 class ByName:
-    """Believes metadata: `x-name` names a service, `x-user` a user with a token."""
+    """Authenticates by metadata: `x-name` names a service, `x-user` a user with a token."""
 
     async def authenticate(self, metadata: Metadata, _peer: object) -> Caller:
         words = dict(metadata)
@@ -124,7 +124,7 @@ class Queries:
 
 
 class Recalls(Queries):
-    """A RecallService of the same kind."""
+    """A RecallService with empty replies."""
 
     full_name = "nomemory.v1.RecallService"
 

@@ -1,4 +1,4 @@
-"""An import that ends early says how far it came; one that finds the log busy waits for its turn."""
+"""Tests for imports that end early or wait for the write queue."""
 
 from __future__ import annotations
 
@@ -98,14 +98,14 @@ def test_import_lists_the_first_1000_rejections(vector_server: Server, user: str
 
 @contextmanager
 def busy(log: Path) -> Iterator[None]:
-    """Hold the log's write lock, so that its writer has to wait (it does for five seconds)."""
+    """Hold the write lock of the log, so that its writer waits for up to five seconds."""
     with closing(sqlite3.connect(log, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
 
 
 def overload(server: Server) -> str:
-    """Send writes until one is refused because too much is waiting; returns the reason."""
+    """Send writes until one is rejected because the queue is full; return the reason."""
     while True:
         write = server.ingest.WriteMessages.future(i.WriteMessagesRequest(messages=[new_message("u", "", "x")]))
         try:

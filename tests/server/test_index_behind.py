@@ -1,4 +1,4 @@
-"""While an index is behind: everything else works, answers say so, and waiting ends in time."""
+"""Tests for lagging indexes: other reads continue, responses report the lag, and waits time out."""
 
 from __future__ import annotations
 

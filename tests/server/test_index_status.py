@@ -1,4 +1,4 @@
-"""GetIndexStatus: what one user is told, and what is told of background work that fails."""
+"""Tests for GetIndexStatus: the status of one user, and failing background jobs."""
 
 from __future__ import annotations
 

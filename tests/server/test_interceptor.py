@@ -1,4 +1,4 @@
-"""Every call: deadlines, faults, request ids, health, reflection, and what is never shown."""
+"""Tests for all calls: deadlines, errors, request ids, health, reflection and hidden details."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PRIVATE = "what only the user knows"
 
 
 class Misbehaving:
-    """A QueryService whose methods do what a test needs to see handled."""
+    """A QueryService whose methods fail in specified ways."""
 
     full_name = "nomemory.v1.QueryService"
 
@@ -194,7 +194,7 @@ def test_reflection_clients_can_call_without_proto_files(
     message = {"user_id": user, "role": "ROLE_USER", "ts": "2026-03-01T08:00:00.25Z", "content": "我不吃辣"}
     written = client(vector_server, "nomemory.v1.IngestService/WriteMessages", json.dumps({"messages": [message]}))
     reply = json.loads(written.stdout)
-    token = reply.get("writeToken") or reply["write_token"]  # some clients print JSON names, some the contract's
+    token = reply.get("writeToken") or reply["write_token"]  # some clients print JSON names, others the field names
     query = {"user_id": user, "query_text": '"不吃辣"', "highlight": {}, "at_least": token}
     response = json.loads(client(vector_server, "nomemory.v1.QueryService/LexicalSearch", json.dumps(query)).stdout)
     assert response["items"][0]["content"] == "我不吃辣"

@@ -1,4 +1,4 @@
-"""What one user has neither shows in nor moves what another user sees."""
+"""Tests that messages of one user neither appear in nor affect the results of another."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_user_status_counts_only_that_user(vector_server: Server, user: str) -> 
     )
     vector_server.query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text="x", at_least=token))
     request = i.GetIndexStatusRequest(user_id=user)
-    # A search sees the index's commit a moment before the indexer has told of it.
+    # A search sees a commit of the index shortly before the indexer reports it.
     assert until(lambda: not vector_server.ingest.GetIndexStatus(request).lexical.pending)
     status = vector_server.ingest.GetIndexStatus(request)
     assert (status.log.messages, status.log.users) == (2, 1)

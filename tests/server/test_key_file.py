@@ -1,4 +1,4 @@
-"""The server's key is made once, whole and durable, or not at all."""
+"""Tests for the atomic and durable creation of the server key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker processes of a server that is killed end by themselves, and the next server finds everything."""
+"""Tests that worker processes of a killed server exit and that the next server finds all data."""
 
 from __future__ import annotations
 

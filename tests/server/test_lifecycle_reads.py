@@ -1,4 +1,4 @@
-"""Counts, users, and messages in either order: exactly what is there, and every violation of a bad request."""
+"""Tests for counts, users and listings in either order, and for invalid requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of one process: calls in flight, bytes of large requests, connections, streams, and what nobody reads."""
+"""Tests for the limits of a server: calls in flight, request memory, connections, streams, and unread responses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OK, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED = "0", "8", "4"
 
 @dataclass
 class Queries:
-    """A QueryService whose ListMessages waits until it is told to go on, and whose export has no end."""
+    """A QueryService with a ListMessages that waits for an event, and an endless export."""
 
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     running: int = 0
@@ -67,7 +67,7 @@ class Queries:
 
 @dataclass
 class Ingest:
-    """An IngestService that waits like that one."""
+    """An IngestService whose methods wait for an event."""
 
     queries: Queries
     full_name: str = "nomemory.v1.IngestService"
@@ -86,7 +86,7 @@ class Limited:
     queries: Queries
 
     async def calls_run(self, count: int) -> None:
-        """Wait until so many calls have reached their handlers."""
+        """Wait until a number of calls have reached their handlers."""
         async with asyncio.timeout(WAIT_S):
             while self.queries.running < count:  # noqa: ASYNC110 - a test has no other sign
                 await asyncio.sleep(0.01)
@@ -110,7 +110,7 @@ async def limited(limits: RequestLimits | None = None, **settings: float) -> Asy
 
 
 async def happens(opened: Sequence[RawPeer], until: Callable[[], bool]) -> bool:
-    """Let clients send and receive until something has happened; False if it has not."""
+    """Let clients send and receive until a condition holds; return False at the timeout."""
     return await asyncio.to_thread(run, opened, until, WAIT_S)
 
 
@@ -262,7 +262,7 @@ async def test_client_that_reads_no_response_is_disconnected_at_the_maximum_age(
 
 
 def has_ended(peer: RawPeer) -> bool:
-    """Return whether the server has closed the connection, and not only announced it."""
+    """Return whether the server has closed the connection, not only announced it."""
     try:
         return peer.socket.recv(1_000_000) == b""
     except BlockingIOError:

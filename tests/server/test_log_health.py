@@ -1,4 +1,4 @@
-"""A server says that it does not serve as soon as its log does not answer, whatever becomes of the question."""
+"""Tests that a server reports an unresponsive log, even if its health check hangs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nomemory.server.store.protocol import LogReader
 
 
 class HaltedLog:
-    """A log that answers until it is halted; then not even a cancellation ends a question."""
+    """A log that can be halted; a halted read cannot be cancelled."""
 
     def __init__(self) -> None:
         self.is_halted, self.goes_on = False, asyncio.Event()

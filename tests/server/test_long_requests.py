@@ -1,4 +1,4 @@
-"""No request holds others up: what is long is counted first, and parsed piece by piece."""
+"""Tests that large requests are counted first and parsed in chunks without blocking other requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log that is gone, emptied, damaged or older than its indexes is not served before somebody has said yes to it."""
+"""Tests that a missing, emptied, damaged or outdated log is served only after confirmation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def is_settled(server: Server) -> bool:
 
 @contextmanager
 def settled(start: Start, settings: Settings, *names: str) -> Iterator[Server]:
-    """Run a server that has these messages in its indexes."""
+    """Run a server with these messages in its indexes."""
     with start(settings) as server:
         if names:
             write(server, *names)
@@ -98,7 +98,7 @@ LOSSES: dict[Callable[[Path], None], str] = {
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory of five messages, an older log of it, and another server's."""
+    """A data directory with five messages, an older log of it, and the log of another server."""
     root = tmp_path_factory.mktemp("prepared")
     with settled(started, small(root / "other"), *(f"other{n}" for n in range(6))):
         pass
@@ -111,7 +111,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data(prepared: Path, tmp_path: Path) -> Path:
-    """Return a copy of it."""
+    """Return a copy of the prepared directory."""
     shutil.copytree(prepared, tmp_path / "copy")
     return tmp_path / "copy" / "data"
 
@@ -127,7 +127,7 @@ def test_server_does_not_start_if_the_log_has_lost_changes(
     start: Start, data: Path, lose: Callable[[Path], None]
 ) -> None:
     lose(data)
-    for _ in range(2):  # that it was refused changes nothing
+    for _ in range(2):  # the rejected start changed nothing
         with pytest.raises(LogLostError, match=LOSSES[lose]), start(small(data)):
             pass
 

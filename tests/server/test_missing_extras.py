@@ -1,4 +1,4 @@
-"""A server whose settings ask for an extra that is not installed says so when it starts, and how to install it."""
+"""Tests that a server with a missing extra does not start and names the install command."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ INCLUDED = {"mcp"}
 
 
 def command(packages: Sequence[str], *arguments: str) -> list[str]:
-    """Return a command that runs as if packages were not installed."""
+    """Return a command that runs without some packages."""
     return [sys.executable, "-c", WITHOUT.format(packages=tuple(packages), arguments=arguments)]
 
 
 def run(package: str, where: Path, more: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command without a package to its end."""
+    """Run a command without a package."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NOMEMORY_")}
     command_line = command([package], *arguments)
     return subprocess.run(command_line, env=kept | more, cwd=where, capture_output=True, text=True, check=False)

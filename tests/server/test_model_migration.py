@@ -1,4 +1,4 @@
-"""After a change of the model the former one answers until the new one has everything, whatever happens meanwhile."""
+"""Tests that the previous model serves until the new index is complete."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ TEXTS = [f"text {n}" for n in range(COUNT)]
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Models]:
-    """The endpoint of the former model, and of the new one unless a test has another."""
+    """The endpoint of the previous model, and of the new one unless a test has another."""
     with models() as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory, endpoint: Models) -> Path:
-    """A data directory whose messages the former model has embedded."""
+    """A data directory whose messages are embedded with the previous model."""
     data = tmp_path_factory.mktemp("embedded") / "data"
     with here(data, endpoint, FORMER) as channel:
         assert is_exact(nearest(channel, TEXTS[0], write(channel, *TEXTS)), TEXTS[0])
@@ -50,7 +50,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory, endpoint: Models) -> Path
 
 @pytest.fixture
 def data(tmp_path: Path, embedded: Path, endpoint: Models) -> Iterator[Path]:
-    """A copy of it."""
+    """A copy of the embedded directory."""
     copy = tmp_path / "data"
     shutil.copytree(embedded, copy)
     yield copy
@@ -60,7 +60,7 @@ def data(tmp_path: Path, embedded: Path, endpoint: Models) -> Iterator[Path]:
 
 
 def of_model(endpoint: Models, model: str) -> dict[str, str]:
-    """Return the variables of a server that embeds with a model."""
+    """Return the environment of a server with a model."""
     return {
         "NOMEMORY_EMBEDDER": "openai", "OPENAI_BASE_URL": endpoint.url, "OPENAI_API_KEY": "secret-key",
         "NOMEMORY_EMBEDDING_MODEL": model, "NOMEMORY_EMBEDDING_DIMENSION": str(DIMENSION),
@@ -70,13 +70,13 @@ def of_model(endpoint: Models, model: str) -> dict[str, str]:
 
 
 def run(data: Path, endpoint: Models, model: str, /, **more: str) -> AbstractContextManager[Fleet]:
-    """Run a server in a process of its own, to be killed."""
+    """Run a server in a separate process."""
     return fleet(data, **of_model(endpoint, model) | more)
 
 
 @contextmanager
 def here(data: Path, endpoint: Models, model: str, **more: str) -> Iterator[grpc.Channel]:
-    """Run a server in this process, which starts sooner; return a connection to it."""
+    """Run a server in this process, which starts faster; return a channel."""
     variables = {"NOMEMORY_DATA": str(data), "NOMEMORY_LISTEN": "127.0.0.1:0", **of_model(endpoint, model), **more}
     settings = Settings.from_environment(
         **{name.removeprefix("NOMEMORY_").lower(): value for name, value in variables.items()}
@@ -109,7 +109,7 @@ def collections(data: Path) -> list[str]:
 
 
 def is_exact(response: q.SemanticSearchResponse, text: str) -> bool:
-    """Return whether the query and the index were of one model: of two, no text would be like itself."""
+    """Return whether query and index use the same model: only then has an equal text similarity 1."""
     best = response.items[0]
     return best.message.content == text and best.score > 0.999
 
@@ -212,14 +212,14 @@ def test_if_the_previous_model_is_unavailable_the_new_one_serves_partial_results
 
 
 def remember(data: Path, word: str, other: str) -> None:
-    """Change what the data directory remembers of the former model."""
+    """Change the stored record of the previous model."""
     remembered = data / "vectors" / "model.json"
     assert word in remembered.read_text()
     remembered.write_text(remembered.read_text().replace(word, other))
 
 
 def answers_with(channel: grpc.Channel, model: str) -> bool:
-    """Ask something. A model that does not answer leaves the words alone."""
+    """Search semantically; if a model is unavailable, the result is lexical."""
     request = q.HybridSearchRequest(user_id="u", query_text="words")
     return QueryServiceStub(channel).HybridSearch(request, timeout=30).embedding_model == model
 
@@ -254,7 +254,7 @@ def test_api_key_is_never_sent_to_another_endpoint(
         other.hold(NEW, after=0)
         with here(data, other, NEW, OPENAI_API_KEY="new-key", **key) as channel:
             assert nearest(channel, "words").embedding_model == FORMER
-            other.release()  # or the server's end waits for its answer
+            other.release()  # otherwise the shutdown waits for its answer
         assert endpoint.keys == {FORMER: {f"Bearer {sent}"}}
         assert other.keys.get(NEW, {"Bearer new-key"}) == {"Bearer new-key"}
 
@@ -272,7 +272,7 @@ def test_index_is_kept_while_no_model_is_configured(data: Path, endpoint: Models
 
 def test_return_to_the_previous_model_loses_nothing(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
-    soon = {"NOMEMORY_EMBEDDING_TIMEOUT_S": "2"}  # a held call ends, so the server can stop
+    soon = {"NOMEMORY_EMBEDDING_TIMEOUT_S": "2"}  # release the waiting call, so that the server can stop
     with here(data, endpoint, NEW, **soon) as channel:
         assert until(lambda: status(channel).next_vector.pending > 0)
     with here(data, endpoint, FORMER) as channel:
@@ -310,7 +310,7 @@ def test_erasure_that_waits_for_a_new_index_is_reported(data: Path, endpoint: Mo
     soon = {
         "NOMEMORY_ERASE_WITHIN_S": "6",
         "NOMEMORY_ERASE_MAX_RETRY_DELAY_S": "0.1",
-    }  # the index of words keeps up with that
+    }  # the lexical index keeps up with these writes
     with here(data, endpoint, NEW, **soon) as channel:
         ingest = IngestServiceStub(channel)
         ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["text-11"]))

@@ -1,4 +1,4 @@
-"""A search by meaning whose text names a speaker: the name is taken out, for greetings hold names and facts do not."""
+"""Tests that sender names are removed from the text of a semantic search."""
 
 from __future__ import annotations
 

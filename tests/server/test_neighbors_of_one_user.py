@@ -1,4 +1,4 @@
-"""Neighbours are the messages of one user, whatever others say at the same time."""
+"""Tests that neighbors are messages of one user, even with equal times of other users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of one `ts` stand in the order in which they were given, however they were sent."""
+"""Tests that messages with equal times keep their write order for every way to write them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def batch(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
 
 
 def request(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
-    """Send a request, and send it again."""
+    """Send a request twice."""
     sent = i.WriteMessagesRequest(messages=messages, request_id=uuid4().hex)
     first, again = ingest.WriteMessages(sent), ingest.WriteMessages(sent)
     assert [result.message_id for result in again.results] == [result.message_id for result in first.results]
@@ -51,7 +51,7 @@ def stream(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
 
 
 def stream_of_requests(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
-    """Import batches with request ids, one bad message in each, and import them again."""
+    """Import batches with request ids and one invalid message each, twice."""
     bad = new_message(messages[0].user_id, "", " ")
     sent = [
         i.ImportMessagesRequest(messages=[bad, *messages[:1]], request_id=uuid4().hex),
@@ -67,7 +67,7 @@ SENDS = (alone, batch, request, stream, stream_of_requests)
 
 
 def by_every_read(query: QueryServiceStub, user: str, token: str) -> Iterator[list[str]]:
-    """Read all contents in every way that lists them in order, oldest first."""
+    """Return the contents, oldest first, from every ordered read."""
     listed = query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=500, at_least=token)).items
     yield [item.content for item in reversed(listed)]
     paged, cursor = list[str](), ""

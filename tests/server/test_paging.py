@@ -1,4 +1,4 @@
-"""Paging: every match exactly once, in order, whatever lands between the pages."""
+"""Tests that paging returns every match once, in order, during changes between pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORDS = ["火锅", "tea", "不吃辣", "run"]
 
 
 def conversation(user: str, count: int, prefix: str = "m", seed: int = 1) -> list[m.ChatMessage]:
-    """Make messages with many equal times and equal scores."""
+    """Return messages with many equal times and scores."""
     draw = random.Random(seed)  # noqa: S311 - a seeded corpus, not a secret
     return [
         new_message(
@@ -45,7 +45,7 @@ def write(server: Server, messages: list[m.ChatMessage], *, replace: bool = Fals
 def walk(
     server: Server, user: str, query: str | None, sizes: list[int], message_filter: m.Filter | None = None
 ) -> Iterator[list[tuple[str, float]]]:
-    """Follow the cursors, with page sizes in turn; returns ids and scores page by page."""
+    """Follow the cursors with alternating page sizes; return ids and scores page by page."""
     cursor, turn = "", 0
     while turn == 0 or cursor:
         size = sizes[turn % len(sizes)]

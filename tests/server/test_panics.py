@@ -1,4 +1,4 @@
-"""An engine's panic derives from BaseException: it still ends a call with a status, and no background work for good."""
+"""Tests for engine panics, which derive from BaseException: calls fail with a status, and jobs restart."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ WAIT_S = 20
 
 
 def panic() -> NoReturn:
-    """Panic as an engine does: this one refuses to search for nothing."""
+    """Panic like an engine that rejects an empty query."""
     tantivy.Index(build_schema()).searcher().search(tantivy.Query.all_query(), limit=0)
     raise AssertionError("the engine does not panic any more")
 
 
 class Panicking(Misbehaving):
-    """A QueryService whose engine gives up."""
+    """A QueryService whose engine panics."""
 
     async def crash(self, _request: object, _context: CallContext) -> bytes:
         panic()

@@ -1,4 +1,4 @@
-"""A server whose log is in PostgreSQL loses nothing that it acknowledged, whoever is killed, and says what is away."""
+"""Tests that a server with a PostgreSQL log loses no acknowledged write and reports outages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DURABLE = ("shared_buffers=32MB",)
 
 
 class Process:
-    """A server in a process of its own, to be killed."""
+    """A server in a separate process."""
 
     def __init__(self, data: Path, url: str) -> None:
         environment = {
@@ -66,14 +66,14 @@ class Process:
 
 @dataclass
 class Ledger:
-    """What was acknowledged, by the ids that it got, and what was sent without an answer and is sent again."""
+    """The acknowledged messages by id, and the unanswered batches, which are sent again."""
 
     acknowledged: dict[str, list[str]] = field(default_factory=dict)
     unanswered: str = ""
     number: int = 0
 
     def write_until(self, server: Process, stop: threading.Event) -> None:
-        """Write batches without ids, each again under its request's id until it is acknowledged."""
+        """Write batches without ids, repeating each with its request id until it is acknowledged."""
         while not stop.is_set():
             self.unanswered = self.unanswered or f"r{self.number}"
             messages = [new_message("u", "", f"{self.unanswered}-{k} word", ts=7, embedding=VECTOR) for k in range(5)]
@@ -90,7 +90,7 @@ class Ledger:
             self.number += 1
 
     def wait_for_more(self) -> None:
-        """Wait until some more batches are acknowledged."""
+        """Wait until a number of further batches are acknowledged."""
         number = self.number + 5
         _wait_until(lambda: self.number >= number)
 
@@ -119,7 +119,7 @@ def test_acknowledged_writes_survive_kills_of_server_and_database_without_duplic
             if turn % 2:
                 database.stop()
                 database.start(_DURABLE)
-                ledger.wait_for_more()  # the same server goes on
+                ledger.wait_for_more()  # the same server continues
                 stop.set()
             server.kill()
             writer.join(30)
@@ -182,7 +182,7 @@ def test_two_servers_of_one_database_return_equal_results(
 ) -> None:
     url = fresh_schema(postgres)
     key_file = tmp_path / "key"
-    key_file.write_bytes(os.urandom(32))  # what one has sealed, the other opens
+    key_file.write_bytes(os.urandom(32))  # both can decrypt the tokens of the other
     ours = own_settings.copy_with_changes(database_url=url, erase_within_s=2.0, key_file=key_file)
     theirs = ours.copy_with_changes(data=tmp_path / "other")
     with start(ours) as our_server, start(theirs) as other:
@@ -198,11 +198,11 @@ def test_two_servers_of_one_database_return_equal_results(
         ids = [result.message_id for result in written.results[:2]]
         deleted = other.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=ids))
         assert _count_hits(our_server, deleted.write_token) == 4
-        _wait_until(lambda: count(postgres, url, "removals") == 0)  # both have wiped them out
+        _wait_until(lambda: count(postgres, url, "removals") == 0)  # both servers have erased the messages
         erased = our_server.ingest.EraseUser(i.EraseUserRequest(user_id="u"))
         assert other.query.ListMessages(q.ListMessagesRequest(user_id="u")).items == []
         (log,) = (residue for residue in erased.residues if residue.location == i.STORAGE_LOCATION_MESSAGE_LOG)
-        assert not log.HasField("purge_ts")  # what the database keeps is not in this server's hands
+        assert not log.HasField("purge_ts")  # this server does not control the files of the database
         _wait_until(lambda: count(postgres, url, "users") == 0)
 
 
@@ -219,7 +219,7 @@ def test_database_url_is_not_in_any_command_line(postgres_url: str, tmp_path: Pa
 
 
 def _count_hits(server: Server, token: str) -> int:
-    """Count what words find; what meaning finds is as many."""
+    """Return the number of lexical hits after checking that there are as many semantic ones."""
     words = q.LexicalSearchRequest(user_id="u", query_text="word", at_least=token)
     meaning = q.SemanticSearchRequest(user_id="u", query_embedding=q.Embedding(values=VECTOR), at_least=token)
     hit_count = len(server.query.LexicalSearch(words, timeout=_PATIENCE_S).items)

@@ -1,4 +1,4 @@
-"""What a search costs where the log is in PostgreSQL: round trips to the database."""
+"""Tests for the number of database round trips of a search with a PostgreSQL log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HYBRID_MAX, SEMANTIC_MAX = 2, 2
 
 @pytest.fixture
 def statement_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return what the database is asked, as it is asked."""
+    """Return the SQL statements as they are executed."""
     return statements_of(monkeypatch)
 
 
@@ -45,7 +45,7 @@ def written(server: Server, user: str, day: int) -> str:
 
 
 def test_searches_take_few_database_round_trips(server: Server, statement_log: list[str]) -> None:
-    """Of a user who has just said something, so that nothing that was kept will do."""
+    """The user has just written a message, so nothing is cached."""
     best = q.HybridSearchRequest(user_id="u", query_text="on which day did we have tea?", query_embedding=EAST)
     near = q.SemanticSearchRequest(user_id="u", query_embedding=EAST)
     for day in range(8):
@@ -62,7 +62,7 @@ def test_searches_take_few_database_round_trips(server: Server, statement_log: l
 
 
 def statements(statement_log: list[str]) -> list[str]:
-    """Return what was asked since the last time, without the index that looks how far the log is."""
+    """Return the statements since the last call, without those of the index that polls the log."""
     searches = [item for item in statement_log if not item.startswith("SELECT sequence FROM buckets")]
     statement_log.clear()
     return searches

@@ -1,4 +1,4 @@
-"""Search by words where the log is in PostgreSQL: at once, page by page, and in few round trips."""
+"""Tests for lexical searches with a PostgreSQL log: visibility, paging and round trips."""
 
 from __future__ import annotations
 

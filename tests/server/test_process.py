@@ -1,4 +1,4 @@
-"""The server as a process: what it prints, what it logs, how it ends, and when it refuses to start."""
+"""Tests for the server process: output, logs, shutdown and startup errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Qdrant server that is away is a fault in the status, with since when, until it is back."""
+"""Tests that an unavailable Qdrant server is a fault in the status until it returns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WAIT_S = 30
 
 
 class Collections(CollectionsServicer):
-    """Has every collection that it is asked for, and no aliases that would say whose they are."""
+    """Reports every collection as existing, without aliases that name an owner."""
 
     def ListCollectionAliases(self, request: Any, context: Any) -> Any:  # noqa: ANN401, ARG002, N802 - the contract's names
         return qdrant.ListAliasesResponse()
@@ -44,7 +44,7 @@ class Collections(CollectionsServicer):
 
 
 class Points(PointsServicer):
-    """Takes points, and does not keep them."""
+    """Accepts points without storing them."""
 
     def CreateFieldIndex(self, request: Any, context: Any) -> Any:  # noqa: ANN401, ARG002, N802 - as above
         return done()
@@ -62,7 +62,7 @@ def done() -> Any:  # noqa: ANN401 - as above
 
 @contextmanager
 def qdrant_at(port: int) -> Iterator[None]:
-    """Run what stands in for a Qdrant server."""
+    """Run a fake Qdrant server."""
     server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
     add_CollectionsServicer_to_server(Collections(), server)  # type: ignore[no-untyped-call]
     add_PointsServicer_to_server(Points(), server)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The ranked reads over real engines: how much they fetch, and what they do where an index is behind its cursor."""
+"""Tests for ranked reads with real engines: fetched hits, and indexes that lag behind a cursor."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EAST, NORTH = vector(1, 0), vector(0, 1)
 
 
 class Watched(EdgeIndex):
-    """An index that remembers how much was asked of it."""
+    """An index that records the requested number of hits."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, dimension=2, timeout_s=30)
@@ -56,7 +56,7 @@ class Watched(EdgeIndex):
 
 
 class UpToDate:
-    """Says that nothing is missing."""
+    """Reports no lag."""
 
     async def is_lagging(self, _user_id: str, _sequence: int) -> bool:
         return False

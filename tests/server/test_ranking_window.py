@@ -1,4 +1,4 @@
-"""A search that matches more messages than are ranked says so, over gRPC and on the command line."""
+"""Tests that searches with more matches than the ranking window report it, over gRPC and in the CLI."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from running_server import Server
 
 @pytest.fixture
 def crowded(server: Server, user: str) -> str:
-    """A user with ten messages of the same two words, and one of another."""
+    """A user with ten messages of the same two words, and one with another word."""
     messages = [new_message(user, f"m{number}", "ferry tickets", ts=number) for number in range(10)]
     messages.append(new_message(user, "last", "harbour", ts=10))
     token = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token

@@ -1,4 +1,4 @@
-"""A read that carries a write token sees that write; other users' backlogs do not hold it up."""
+"""Tests that reads with a write token see that write without waiting for backlogs of other users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recall that is confined to one conversation brings nothing of another, whatever the agent does."""
+"""Tests that a recall of one conversation returns no messages of others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MATCHING = ("What did I book for dinner?", "garden")
 
 @pytest.fixture(scope="module")
 def conversations(vector_server: Server) -> Iterator[RecallServiceStub]:
-    """Three conversations, said turn by turn, that say much the same."""
+    """Three interleaved conversations with similar content."""
     messages = [
         new_message(USER, f"m{n}", CONTENTS[n % 4], ts=1_700_000_000 + n, embedding=EAST, conversation_id=f"c{n % 3}")
         for n in range(36)

@@ -1,4 +1,4 @@
-"""A question that brings its own vector, where the server has no embedder."""
+"""Tests for questions with a caller embedding on a server without an embedder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BAD = pytest.mark.parametrize(
 
 @pytest.fixture
 def teller(vector_server: Server, user: str) -> str:
-    """A user who has said two things in Chinese; the questions are in English, so that no word is found."""
+    """A user with two Chinese messages; the questions are in English, so that no term matches."""
     messages = [
         new_message(user, message_id, content, ts=1_700_000_000 + 7_200 * index, embedding=vector)
         for index, (message_id, content, vector) in enumerate(TALK)
@@ -60,7 +60,7 @@ def client(vector_server: Server) -> Iterator[Client]:
 def elsewhere(
     vector_server: Server, start: Callable[[Settings], AbstractContextManager[Server]], tmp_path: Path
 ) -> Iterator[Client]:
-    """A client of a process that keeps nothing and reads from that server."""
+    """A client of a recall-only server for that server."""
     alone = Settings.from_environment(
         data=tmp_path / "nothing", listen="127.0.0.1:0", recall_upstream=vector_server.target, drain_timeout_s=0.0
     )

@@ -1,4 +1,4 @@
-"""Notes of a recall have a code each, for readers of other languages."""
+"""Tests that every note of a recall has a code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recall that carries a write token finds that write; one that cannot look everywhere yet denies nothing."""
+"""Tests that a recall with a write token finds that write, and that lagging indexes prevent a denial."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_invalid_write_token_is_rejected(vector_server: Server, user: str, token
 
 @pytest.fixture
 def behind(own_settings: Settings, start: Start) -> Iterator[tuple[Server, RecallServiceStub, str]]:
-    """A server whose embedder never answers, one message of `u` in it, and the token of its write."""
+    """A server whose embedder never answers, with one message of `u`, and its write token."""
     stuck = own_settings.copy_with_changes(
         embedder="openai", embedding_model="absent", openai_base_url=NOBODY_LISTENS, openai_api_key=SecretStr("none")
     )

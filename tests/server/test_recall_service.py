@@ -1,4 +1,4 @@
-"""RecallService over gRPC, in one process and in two, on the sample conversation."""
+"""Tests for RecallService over gRPC, in one process and in two, with the sample."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MESSAGES = {
 
 @pytest.fixture(scope="module")
 def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that has read the sample, on words alone."""
+    """A server with the sample and without semantic search."""
     data = tmp_path_factory.mktemp("remembering")
     with started(
         Settings.from_environment(data=data, listen="127.0.0.1:0", embedder="none", drain_timeout_s=0.0)

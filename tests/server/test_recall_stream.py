@@ -1,4 +1,4 @@
-"""A stream of steps that nobody reads any more ends the work behind it."""
+"""Tests that closing a stream of steps cancels the recall."""
 
 from __future__ import annotations
 

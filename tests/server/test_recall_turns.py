@@ -1,4 +1,4 @@
-"""A talk as the question: what is found bears on what was said last, and the turns themselves go nowhere."""
+"""Tests for conversation turns as the question: results follow the last turn, and turns are not stored."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CONTENTS = (
 
 @pytest.fixture(scope="module")
 def talked(server: Server) -> Iterator[RecallServiceStub]:
-    """A server with an embedder that knows what Ann said, and Bob's one message."""
+    """A server with an embedder, messages of Ann, and one message of Bob."""
     messages = [new_message(ANN, f"a{n}", text, ts=1_700_000_000 + n) for n, text in enumerate(CONTENTS)]
     messages.append(new_message(BOB, "b", "Bob's secret dish is Zephyrquill with peanuts.", ts=1_700_000_000))
     token = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token

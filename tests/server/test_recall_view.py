@@ -1,4 +1,4 @@
-"""A memory view over gRPC: never emptied, newest first, with what was superseded and who said it."""
+"""Tests for memory views over gRPC: order, superseded statements and attribution."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ BEES, STUDIO = (1.0, 0.0, 0.0, 0.0), (0.95, 0.3, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Asking:
-    """Asks a server for the memory of one user."""
+    """Runs recalls for one user."""
 
     server: Server
     user: str
     stub: RecallServiceStub
 
     def write(self, messages: Sequence[m.ChatMessage]) -> None:
-        """Write, and wait until all of it can be found."""
+        """Write messages, and wait until they are searchable."""
         request = i.WriteMessagesRequest(messages=messages)
         token = self.server.ingest.WriteMessages(request).write_token
         ask(self.server, self.user, "x", token)
 
     def recall(self, question: str, vector: Sequence[float] = QUERY) -> r.RecallResponse:
-        """Ask, with a vector of the question; with an empty one by words alone."""
+        """Run a recall with a question embedding; with an empty one, only lexically."""
         request = r.RecallRequest(question=question)
         if vector:
             request.question_embedding.values.extend(vector)

@@ -1,4 +1,4 @@
-"""A recall over gRPC with a model that goes wrong in every way: what was promised holds, whatever the model says."""
+"""Tests that the guarantees of a recall over gRPC hold for every failure of the model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ANY = {"role": "any", "time_range": {"until": "2030-01-01T00:00:00Z"}}
 
 @dataclass(frozen=True)
 class Scripted:
-    """A server whose recalls are read by the scripted model."""
+    """A server whose recalls use the scripted model."""
 
     script: ChatScript
     client: Client
@@ -42,7 +42,7 @@ class Scripted:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
-    """One server for all that the model gets wrong: a recall leaves nothing behind."""
+    """One server for all tests, because a recall leaves no state."""
     settings = Settings.from_environment(
         data=tmp_path_factory.mktemp("scripted") / "data",
         listen="127.0.0.1:0",
@@ -68,7 +68,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
 
 @pytest.fixture
 def script(running: Scripted) -> ChatScript:
-    """What the model says, and what it was asked in this test."""
+    """The scripted model, with the requests of this test."""
     running.script.bodies.clear()
     return running.script
 
@@ -84,7 +84,7 @@ def statements(reply: pb.RecallResponse) -> list[pb.Statement]:
 
 
 def view(*entries: object, **more: object) -> Answer:
-    """Answer with statements; the labels that their citations name are those under which the prompt shows messages."""
+    """Return an answer with statements, whose citations name the labels of the prompt."""
 
     def reply(body: Body) -> Reply:
         value = {"stop": True, "preferences": list(entries), "profile": [], "constraints": [], **more}
@@ -94,13 +94,13 @@ def view(*entries: object, **more: object) -> Answer:
 
 
 def label_of(body: Body, match: re.Match[str]) -> str:
-    """Return the label of a message, given as `@1`; what is not shown keeps its id."""
+    """Return the label of a message given as `@1`; messages not in the prompt keep their id."""
     content = CONTENTS.get(match[1], "")
     return next((line["id"] for line in shown(body) if line["text"] == content), match[1])
 
 
 def shown(body: Body) -> list[dict[str, str]]:
-    """Return the messages that a request shows, in its order."""
+    """Return the messages in a request in order."""
     texts = (message["content"] for message in body["messages"])
     return [json.loads(line) for text in texts for line in text.splitlines() if line.startswith('{"id"')]
 
@@ -160,12 +160,12 @@ def test_unresponsive_model_falls_back_to_the_rules(script: ChatScript, client: 
     reply = client.recall(QUESTION, user_id="sam")
     assert reply.limits.planner == pb.PLANNER_LLM_FALLBACK
     assert statements(reply)
-    assert len(script.bodies) == 1  # all of its time is the first question's
+    assert len(script.bodies) == 1  # the first request uses the whole time
 
 
 def test_slow_model_can_use_the_configured_timeout(script: ChatScript, client: Client) -> None:
     def slowly(body: Body) -> Reply:
-        script.closing.wait(SEARCHING_S * 0.55)  # two of them are longer than all searching may take
+        script.closing.wait(SEARCHING_S * 0.55)  # two requests take longer than the time limit of searches
         searches = [{"tool": "lexical_search", "args": {"query_text": f"hotpot {len(script.bodies)}", "filter": ANY}}]
         if len(script.bodies) < 3:
             return answers({"stop": False, "look_up": searches})(body)

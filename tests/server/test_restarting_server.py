@@ -1,4 +1,4 @@
-"""A server that gRPC ends unasked listens again, whatever is in its way at first."""
+"""Tests that a server listens again after gRPC has stopped unexpectedly."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def certificate_is_gone(_address: ListenAddress) -> Listened:
 
 @dataclass
 class Attempts:
-    """Listens as it should, but for some attempts after the first."""
+    """Binds the server, but fails some attempts after the first."""
 
     obstacle: Callable[[ListenAddress], Listened]
     made: int = 0
@@ -71,7 +71,7 @@ async def is_answered(target: str) -> bool:
 
 
 async def answered_in_the_end(target: str) -> None:
-    """Call until there is an answer: a server that fails after its start may have taken the first call with it."""
+    """Call until there is a response: a failing server may have rejected the first call."""
     async with asyncio.timeout(WAIT_S):
         while not await is_answered(target):
             pass
@@ -79,7 +79,7 @@ async def answered_in_the_end(target: str) -> None:
 
 @contextmanager
 def peer_that_ends_it(target: str) -> Iterator[socket.socket]:
-    """Send a call whose path is no text, which ends grpcio's loop, and stay connected."""
+    """Send a call with a non-text path, which stops grpcio's loop, and stay connected."""
     host, _, port = target.rpartition(":")
     http2 = H2Connection(H2Configuration(header_encoding=None, validate_outbound_headers=False))
     http2.initiate_connection()
@@ -153,10 +153,9 @@ async def test_peer_that_stopped_the_server_is_disconnected(monkeypatch: pytest.
 
 
 def read_all(connection: socket.socket) -> bytes:
-    """Read until the other end closes.
+    """Read until the peer closes.
 
-    Raises:
-        TimeoutError: it does not.
+    Raises: TimeoutError: The peer does not close.
     """
     return b"".join(iter(lambda: connection.recv(4096), b""))
 

@@ -1,4 +1,4 @@
-"""A message takes others back: nothing is lost, and every read says by what."""
+"""Tests that every read marks retracted messages with their retraction."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def read_in_every_way(server: Server, user: str, token: str = "") -> dict[str, d
 
 
 def saying_otherwise(server: Server, user: str, token: str) -> list[str]:
-    """Return the reads that do not say that `b` took back `a`, and nothing else."""
+    """Return the reads that do not report exactly that `b` retracted `a`."""
     return [read for read, marks in read_in_every_way(server, user, token).items() if marks != BOTH]
 
 

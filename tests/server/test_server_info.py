@@ -1,4 +1,4 @@
-"""GetServerInfo: what a server says of itself is what it does, to whoever is let in."""
+"""Tests for GetServerInfo: features, limits and access."""
 
 from __future__ import annotations
 

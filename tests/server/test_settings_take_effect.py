@@ -1,4 +1,4 @@
-"""Settings change what they are about: each is tried with a value that is not its default."""
+"""Tests for the effect of each setting with a value other than the default."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_write_is_rejected_if_the_queue_is_full(start: Start, own_settings: Sett
         start(own_settings.copy_with_changes(max_queued_write_bytes=2000)) as server,
         closing(sqlite3.connect(own_settings.server.data / "log.db", isolation_level=None)) as other,
     ):
-        other.execute("BEGIN IMMEDIATE")  # the writer waits, and so do the writes behind it
+        other.execute("BEGIN IMMEDIATE")  # the writer waits, and later writes are queued
         writes = [server.ingest.WriteMessages.future(write) for _ in range(10)]
         reasons = [refusal(error).reason for sent in writes if isinstance(error := refused_soon(sent), grpc.RpcError)]
         other.execute("ROLLBACK")

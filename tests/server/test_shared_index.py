@@ -1,4 +1,4 @@
-"""Two servers over one database and one Qdrant: what one is told, the other finds by meaning, and outlives it."""
+"""Tests for two servers that share a database and Qdrant."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def nearest_ids(query: QueryServiceStub, user: str, vector: list[float], at_leas
 
 @dataclass
 class Two:
-    """Two servers, and the Qdrant that they share."""
+    """Two servers and their shared Qdrant."""
 
     first: Server
     second: Server

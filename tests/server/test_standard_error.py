@@ -1,4 +1,4 @@
-"""What reaches a server's standard error quotes nothing, and what its processes get holds no secret."""
+"""Tests that standard error contains no content, and the environment of processes no secrets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ with reserve_stderr_for_logs(sys.argv[1]):
 
 
 def said_by(level: str, end: str) -> str:
-    """Return what a process that goes wrong in every way writes to standard error."""
+    """Return the standard error of a process that fails in every way."""
     done = subprocess.run(
         [sys.executable, "-c", DYING, level, end], capture_output=True, text=True, check=False, timeout=60
     )
@@ -102,7 +102,7 @@ def test_server_processes_get_no_secrets_in_the_environment(tmp_path: Path) -> N
 
 
 def descendants(process: int) -> list[int]:
-    """Return the processes that a process has started, and those that they have."""
+    """Return all descendant processes of a process."""
     listed = subprocess.run(
         ["pgrep", "-P", str(process)],  # noqa: S607 - wherever the system has it
         capture_output=True, text=True, check=False,

@@ -1,4 +1,4 @@
-"""A process that is stopped (SIGSTOP) is named in the status, killed and replaced; one that is busy is left alone."""
+"""Tests that a stopped worker (SIGSTOP) is reported, killed and replaced, and a busy one is not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(channel: grpc.Channel, message_id: str) -> str:
 
 
 def finds(channel: grpc.Channel, message_id: str, token: str) -> bool:
-    """Return whether a message is found by words and by meaning."""
+    """Return whether a message is found lexically and semantically."""
     query = QueryServiceStub(channel)
     words = query.LexicalSearch(q.LexicalSearchRequest(user_id="u", query_text=message_id, at_least=token), timeout=60)
     meaning = query.SemanticSearch(q.SemanticSearchRequest(user_id="u", query_text="hello", at_least=token), timeout=60)

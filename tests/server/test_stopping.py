@@ -1,4 +1,4 @@
-"""The end of a server: the event loop goes on while the lexical index finishes its commit."""
+"""Tests that the event loop is not blocked while the lexical index finishes its commit."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ async def test_slow_lexical_indexer_does_not_block_the_event_loop(
             await asyncio.sleep(0.01)
         (indexer,) = indexers
         indexer.send_signal(signal.SIGSTOP)
-        asyncio.get_running_loop().call_later(0.5, let_go, indexer)  # while the server is being left
+        asyncio.get_running_loop().call_later(0.5, let_go, indexer)  # during the shutdown
     assert held_up == [None], "the loop was free while the indexer was waited for"
     assert indexer.poll() is not None

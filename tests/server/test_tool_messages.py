@@ -1,4 +1,4 @@
-"""What a tool said is stored, found and filtered as such, in every read."""
+"""Tests for tool messages in writes, searches and filters."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_read_returns_tool_messages_unchanged(vector_server: Server, user:
 
 
 def test_tool_names_are_not_sender_names(vector_server: Server, user: str) -> None:
-    """Where only tools have names, nobody has: what the user says of themselves comes first, as without the tools."""
+    """If only tools have names, first-person questions still rank user messages first."""
     talk = [
         new_message(user, "mine", "I am allergic to peanuts", 1),
         *(

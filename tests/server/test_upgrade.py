@@ -1,4 +1,4 @@
-"""A directory of the version before opens, with its messages and its indexes."""
+"""Tests that a data directory of the previous version opens with its messages and indexes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def downgrade(log: Path, schema: int) -> None:
-    """Make of a log one of a schema before, as the versions left it that knew no other."""
+    """Convert a log to the schema of the previous version."""
     with closing(sqlite3.connect(log)) as file:
         file.executescript("DROP TABLE erasures; DROP TABLE epochs; PRAGMA user_version=3;")
         if schema <= 2:

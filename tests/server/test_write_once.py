@@ -1,4 +1,4 @@
-"""Writes: stored once, whatever is retried; all or nothing; imports skip what is bad."""
+"""Tests for writes: idempotent retries, atomic batches, and imports that skip invalid messages."""
 
 from __future__ import annotations
 

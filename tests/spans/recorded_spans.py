@@ -1,4 +1,4 @@
-"""Spans that are kept in memory."""
+"""Spans that are recorded in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nomemory.spans.span import CallTracer
 
 
 class Kept:
-    """Begins the spans of calls, and keeps those that have ended."""
+    """Starts call spans, and records ended ones."""
 
     def __init__(self, ratio: float = 1.0, *, shows_content: bool = False) -> None:
         self._exporter = InMemorySpanExporter()
@@ -25,5 +25,5 @@ class Kept:
 
     @property
     def spans(self) -> Sequence[ReadableSpan]:
-        """Return them."""
+        """Return the recorded spans."""
         return self._exporter.get_finished_spans()

@@ -1,4 +1,4 @@
-"""The pieces of a call's work, the trace that they belong to, and what is told of them."""
+"""Tests for child spans, trace context and span attributes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NONSENSE = (
 
 @pytest.fixture(autouse=True)
 def _no_trace() -> Iterator[None]:
-    """Have a test begin, and leave what follows, outside of any trace."""
+    """Run a test outside any trace, and leave none behind."""
     token = attach(Context())
     yield
     detach(token)

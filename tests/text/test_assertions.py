@@ -1,4 +1,4 @@
-"""A text says nothing where no clause of it asserts anything."""
+"""Tests for the distinction of questions and assertions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a text, whatever script or notation they are written in."""
+"""Tests for the parsing of numbers and dates in any script or notation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TENS = ["-", "-", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "ei
 
 
 def in_chinese(number: int) -> str:
-    """Write a positive number as a Chinese schoolbook does."""
+    """Format a positive number as a Chinese numeral."""
     groups: list[str] = []
     for myriad in _MYRIADS:
         number, group = divmod(number, 10_000)
@@ -48,7 +48,7 @@ def _group(number: int, *, leads: bool) -> str:
 
 
 def in_english(number: int) -> str:
-    """Write a number below a million in English words."""
+    """Format a number below a million in English words."""
     if number < 20:
         return _SMALL[number]
     if number < 100:

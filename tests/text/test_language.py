@@ -1,4 +1,4 @@
-"""Which language a text is in."""
+"""Tests for the language of a text."""
 
 from __future__ import annotations
 

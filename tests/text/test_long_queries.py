@@ -1,4 +1,4 @@
-"""Long queries are searched by their parts, and turns of a conversation are recognised by their structure."""
+"""Tests for the selection of parts of long queries, and for the recognition of turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of characters are worked out one by one, when they are met, and are those that all of them have together."""
+"""Tests that characters are normalized on demand, with the same result as a complete table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HAN = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x34000))
 
 
 def table_of_all() -> dict[int, str]:
-    """Return every form but those that change nothing, made at once."""
+    """Return the normalized forms of all characters that change."""
     characters = [chr(code) for block in HAN for code in block]
     simplified = opencc.OpenCC("t2s").convert("\n".join(characters)).split("\n")
     table = {ord(old): new for old, new in zip(characters, simplified, strict=True) if len(new) == 1}

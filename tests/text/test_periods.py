@@ -1,4 +1,4 @@
-"""The days and periods that a text names."""
+"""Tests for the days and periods in a text."""
 
 from __future__ import annotations
 

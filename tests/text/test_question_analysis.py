@@ -1,4 +1,4 @@
-"""What a question says by itself, in Chinese and in English."""
+"""Tests for the analysis of Chinese and English questions."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_first_person_questions_are_recognized(text: str, *, anywhere: bool, whe
 
 
 @given(st.text(max_size=2_000), st.none() | st.just(NOW))
-@settings(deadline=None)  # how long it takes is a test of its own, in CPU time
+@settings(deadline=None)  # a separate test measures the CPU time
 def test_arbitrary_text_is_parsed_deterministically(text: str, now: datetime | None) -> None:
     reading = QuestionAnalysis(text, now)
     assert everything(reading) == everything(QuestionAnalysis(text, now))
@@ -131,7 +131,7 @@ def test_arbitrary_text_is_parsed_deterministically(text: str, now: datetime | N
     "unit", ["我", "问题。我其实", "“", "《", '"', "等等，", "我真正想问的是", "What did I say, ", "8月3号"]
 )
 def test_question_parsing_time_is_bounded(unit: str) -> None:
-    """CPU time, several times what it takes: what grows with the square of the length is far above."""
+    """The limit is several times the usual CPU time; quadratic growth would exceed it by far."""
     text = (unit * 2_000)[:2_000]
     begun = time.process_time()
     everything(read(text))

@@ -1,4 +1,4 @@
-"""Text that is passed on is found by form, with what introduces it; lists of one's own are not."""
+"""Tests for the recognition of forwarded text by its format and introduction."""
 
 from __future__ import annotations
 

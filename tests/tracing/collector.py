@@ -1,4 +1,4 @@
-"""A collector of spans, as OpenTelemetry's would be called."""
+"""A fake OpenTelemetry collector."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True)
 class Seen:
-    """A span as the collector has it. `resource` is what is said of the process."""
+    """A received span. `resource` has the attributes of the process."""
 
     name: str
     kind: int
@@ -47,7 +47,7 @@ class Seen:
 
 @dataclass
 class Collector:
-    """Keeps what it is sent. `refuse` ends calls with an error, `reject` takes all but so many spans."""
+    """Stores received spans. `refuse` fails calls, `reject` accepts only a number of spans."""
 
     spans: list[Seen] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Collector:
     def export(
         self, request: wire.ExportTraceServiceRequest, context: grpc.ServicerContext
     ) -> wire.ExportTraceServiceResponse:
-        """Take spans."""
+        """Store spans."""
         self.held.wait()
         self.metadata.append(dict(context.invocation_metadata()))
         if self.refuse:
@@ -72,7 +72,7 @@ class Collector:
         return reply
 
     def wait(self, enough: Callable[[list[Seen]], bool]) -> list[Seen]:
-        """Wait for spans; return all that have come."""
+        """Wait for spans; return all received ones."""
         give_up = time.monotonic() + WAIT_S
         while not enough(list(self.spans)):
             assert time.monotonic() < give_up, sorted(span.name for span in self.spans)
@@ -80,7 +80,7 @@ class Collector:
         return list(self.spans)
 
     def trace(self, trace_id: str, *names: str) -> list[Seen]:
-        """Wait until a trace has spans of these names, and the parent of each; return it."""
+        """Wait until a trace has spans of these names, and their parents; return it."""
 
         def of_trace(spans: list[Seen]) -> list[Seen]:
             return [span for span in spans if span.trace == trace_id]
@@ -92,7 +92,7 @@ class Collector:
 
 
 def strays(spans: list[Seen]) -> Iterator[Seen]:
-    """Return the spans whose parent is neither the caller's nor among them."""
+    """Return the spans whose parent is neither the caller's span nor received."""
     known_ids = {"", CALLER, *(span.span for span in spans)}
     return (span for span in spans if span.parent not in known_ids)
 

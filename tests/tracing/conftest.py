@@ -1,4 +1,4 @@
-"""A collector, and servers that send their spans to it."""
+"""Fixtures with a collector and servers that export spans to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    """A collector of its own."""
+    """A separate collector."""
     from tracing.collector import collecting  # noqa: PLC0415 - see above
 
     with collecting() as running:
@@ -27,7 +27,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture
 def traced_settings(own_settings: Settings, collector: Collector) -> Settings:
-    """Settings of a small server that records every trace and sends spans soon."""
+    """Settings of a small server that records every trace and exports spans quickly."""
     return own_settings.copy_with_changes(
         otlp_endpoint=collector.target, trace_sample_ratio=1.0, trace_export_interval_s=0.05
     )
@@ -44,7 +44,7 @@ def shared_collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def traced_server(shared_collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """A server in a process of its own. Only traces of callers are recorded."""
+    """A server in a separate process that records only traces of callers."""
     data = tmp_path_factory.mktemp("traced") / "data"
     with fleet(
         data,

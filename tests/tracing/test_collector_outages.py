@@ -1,4 +1,4 @@
-"""No call waits for a collector, and none fails for one."""
+"""Tests that collector outages neither delay nor fail calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Start = Callable[[Settings], AbstractContextManager["Server"]]
 
 
 def listed(server: Server, times: int) -> None:
-    """Call, and expect an answer soon."""
+    """Call, and expect a fast response."""
     for _ in range(times):
         server.query.ListMessages(q.ListMessagesRequest(user_id="lin"), timeout=PROMPT_S)
 
@@ -92,7 +92,7 @@ def test_collector_credentials_are_sent(start: Start, traced_settings: Settings,
 
 @contextmanager
 def port_of_nobody() -> Iterator[int]:
-    """Give a port at which nobody listens."""
+    """Return an unused port."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]

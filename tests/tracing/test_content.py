@@ -1,4 +1,4 @@
-"""Spans hold nothing that people have said or asked, unless a setting says so, and they confer nothing."""
+"""Tests that spans contain no content unless enabled, and that trace context grants no access."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ Start = Callable[[Settings], AbstractContextManager["Server"]]
 
 @pytest.fixture
 def script() -> Iterator[ChatScript]:
-    """A chat model."""
+    """A scripted chat model."""
     with running_script() as running:
         yield running
 
 
 @dataclass(frozen=True)
 class Talked:
-    """What was seen of calls about a talk."""
+    """The recorded calls and spans of a conversation."""
 
     spans: list[Seen]
     raw: bytes
 
 
 def talked(server: Server, collector: Collector, trace: str) -> Talked:
-    """Write, search, recall and delete in one trace, with everything that a call can say."""
+    """Write, search, recall and delete in one trace, with content in every field."""
     meta = of_trace(trace)
     message = new_message(
         USER, "zealous-id", CONTENT, ts=1000, embedding=(1.0, 0.0, 0.0, 0.0), conversation_id=TALK, name=NAME
@@ -130,12 +130,12 @@ def test_spans_contain_content_if_enabled(
 
 
 def attribute_of(seen: Talked, name: str, attribute: str) -> str:
-    """Return what the spans of a name have as an attribute."""
+    """Return the values of an attribute in the spans of a name."""
     return "\n".join(str(span.attributes.get(attribute)) for span in seen.spans if span.name == name)
 
 
 def with_model(settings: Settings, script: ChatScript) -> Settings:
-    """Have a chat model plan: it searches for a word, again and again."""
+    """Use a chat model that searches for a word repeatedly."""
     filtered = {"role": "any", "time_range": {"until": "2030-01-01T00:00:00Z"}}
     search = {"stop": False, "tool": "lexical_search", "args": {"query_text": "zeppelin", "filter": filtered}}
     script.answers = [answers(search, usage_of(prompt=1_000, completion=20, cached=900))]
@@ -147,7 +147,7 @@ def with_model(settings: Settings, script: ChatScript) -> Settings:
 def test_foreign_trace_context_grants_no_access(
     start: Start, traced_settings: Settings, collector: Collector, tmp_path: Path
 ) -> None:
-    """Mallory takes Alice's context over: the trace grows, and nothing else changes."""
+    """Mallory sends the trace context of Alice: only the trace gets more spans."""
     keyring = Keyring(tmp_path / "keys")
     loader = keyring.key("ingest", name="loader")
     guarded = traced_settings.copy_with_changes(
@@ -184,7 +184,7 @@ def test_http_call_continues_the_trace_of_its_caller(
         start(traced_settings.copy_with_changes(http_listen="127.0.0.1:0")) as server,
         httpx.Client(base_url=server.http) as client,
     ):
-        for trace in traces:  # on one connection
+        for trace in traces:  # over one connection
             answer = client.get("/v1/users/lin/messages", headers={name: str(value) for name, value in of_trace(trace)})
             assert answer.status_code == 200
         for trace in traces:

@@ -1,4 +1,4 @@
-"""Each question to a model of vectors is a span, by OpenTelemetry's names; one that is remembered asks nobody."""
+"""Tests for the spans of embedder requests, with OpenTelemetry names; cached vectors cause none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Half a configuration of traces is refused, with a sentence that says what to do."""
+"""Tests that an incomplete tracing configuration is rejected with advice."""
 
 from __future__ import annotations
 

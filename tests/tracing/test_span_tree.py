@@ -1,4 +1,4 @@
-"""A call is one tree of spans, and its trace id is in its lines of the log."""
+"""Tests that the spans of a call form one tree, and that its log lines have the trace id."""
 
 from __future__ import annotations
 

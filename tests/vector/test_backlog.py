@@ -244,7 +244,7 @@ def begun(path: Path, changes: list[ChangeRef], until: FeedPosition) -> None:
 
 def test_a_backlog_of_one_bucket_is_split(path: Path, tmp_path: Path) -> None:
     begun(path, [ChangeRef(3, ANN, "a"), ChangeRef(7, BOB, "b")], FeedPosition.from_sequence(9))
-    for _ in range(2):  # an interrupted migration repeats it
+    for _ in range(2):  # an interrupted migration repeats this step
         split_backlogs_into_buckets(tmp_path)
     with closing(Backlog(path)) as backlog:
         assert backlog.read_feed_position() == at(9)

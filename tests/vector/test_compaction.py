@@ -160,7 +160,7 @@ async def test_a_killed_compaction_leaves_the_shard_unchanged(index: EdgeIndex, 
     await until(lambda: versions(tmp_path) == ["1", "2"])
     assert index.process_id is not None
     os.kill(index.process_id, signal.SIGKILL)
-    with contextlib.suppress(Fault):  # it may have been at its end
+    with contextlib.suppress(Fault):  # the compaction may have been complete
         await erasing
     assert await until_readable(index) == expected()
     assert len(versions(tmp_path)) == 1
@@ -252,7 +252,7 @@ def test_a_malformed_version_file_counts_as_no_shard(tmp_path: Path, content: st
 
 def test_an_unreadable_version_file_discards_nothing(tmp_path: Path) -> None:
     (tmp_path / "edge" / "1").mkdir(parents=True)
-    (tmp_path / "edge" / "current").mkdir()  # the system refuses to read it, even for root
+    (tmp_path / "edge" / "current").mkdir()  # reading a directory as a file fails, even for root
     with pytest.raises(IsADirectoryError):
         ShardDirectory(tmp_path / "edge").remove_unused_versions()
     assert versions(tmp_path) == ["1", "current"]

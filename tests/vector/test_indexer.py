@@ -335,7 +335,7 @@ async def test_queried_users_are_indexed_first(tmp_path: Path) -> None:
             embedder.gate.set()
             latest = await w.reader.read_sequence()
             await w.until_applied("ann", latest)
-            assert embedder.texts.index("waited for") <= 32 * compute_document_concurrency()  # one call was on its way
+            assert embedder.texts.index("waited for") <= 32 * compute_document_concurrency()  # one call was in flight
             await w.settled()
         assert len(embedder.texts) == 201
 
@@ -504,7 +504,7 @@ async def test_missing_messages_are_reindexed_and_reported(tmp_path: Path) -> No
         await w.write(*(new_message(text, text) for text in texts))
         await w.settled()
         for text in texts[:15]:
-            await w.index.remove("ann", text)  # behind the indexer's back
+            await w.index.remove("ann", text)  # without the indexer
     embedder = ScriptedEmbedder()
     embedder.gate.clear()
     async with world(tmp_path, embedder) as w, running(w):

@@ -91,7 +91,7 @@ async def test_a_collection_of_another_log_is_not_cleaned_up() -> None:
 
 async def test_a_log_uses_its_own_collection_or_one_without_an_owner() -> None:
     client = create_client(":memory:", None, 5)
-    await QdrantIndex(client, "vectors", 4).upsert([POINT])  # as a version before did
+    await QdrantIndex(client, "vectors", 4).upsert([POINT])  # as an earlier version did
     for _ in range(2):
         assert await QdrantIndex(client, "vectors", 4, log_id="ours").count() == 1
     assert await QdrantIndex(client, "vectors", 4, is_new=True, log_id="ours").count() == 0, "restored: another epoch"

@@ -102,7 +102,7 @@ async def test_unused_collections_are_deleted_on_the_configured_server(tmp_path:
 
     class InUse:
         index = used
-        indexer = kept  # of which only the directory is looked at
+        indexer = kept  # of which only the directory is used
 
     spaces = IndexedSpaces(cast("Any", InUse()), None, "")
     await CollectionCleanup(settings, tmp_path, spaces, lambda _name: None).delete_unused_collections()

@@ -297,7 +297,7 @@ def matches(at: VectorPoint, message_filter: Filter) -> bool:
 async def test_search_results_equal_brute_force(
     index: VectorIndex, drawn: list[VectorPoint], searches: list[tuple[str, list[float], Filter, int]]
 ) -> None:
-    example = uuid.uuid4().hex  # what earlier examples have left in the index belongs to others
+    example = uuid.uuid4().hex  # points of earlier examples belong to other users
     stored = list({(p.user_id, p.message_id, p.part): numbered(p, example) for p in drawn}.values())
     await index.upsert(stored)
     for user, values, message_filter, limit in searches:

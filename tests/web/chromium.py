@@ -1,4 +1,4 @@
-"""A real browser without a window, and pages of an origin of their own for it."""
+"""A headless browser, and pages of separate origins for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUIET = (
 
 @contextmanager
 def browsing(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a browser with a profile of its own until the context is left."""
+    """Run a browser with a separate profile until the context exits."""
     with tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as profile:
         browser = subprocess.Popen(
             [PROGRAM, *QUIET, f"--user-data-dir={profile}", *arguments],
@@ -51,7 +51,7 @@ class Pages:
     results: queue.Queue[Mapping[str, Any]]
 
     def origin(self, host: str) -> str:
-        """Return the origin of its page by a name of this machine: each is an origin of its own."""
+        """Return the origin of the page for a host name of this machine; each is a separate origin."""
         return f"http://{host}:{self.port}"
 
     def visit(self, host: str, patience_s: float) -> Mapping[str, Any]:
@@ -84,7 +84,7 @@ def serving_page(page: Path) -> Iterator[Pages]:
             self._answer("text/plain", b"")
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Disable logging."""
 
         def _answer(self, media_type: str, body: bytes) -> None:
             self.send_response(200)

@@ -1,4 +1,4 @@
-"""A server that serves HTTP, too."""
+"""Fixtures with servers that serve HTTP."""
 
 from __future__ import annotations
 

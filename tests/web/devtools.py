@@ -1,4 +1,4 @@
-"""A browser without a window that a test drives: by the DevTools protocol, over a pair of pipes."""
+"""A headless browser that tests control with the DevTools protocol over pipes."""
 
 from __future__ import annotations
 
@@ -28,22 +28,20 @@ KEYS: Final = {
 
 
 class DevToolsError(Exception):
-    """The browser refused a command, or a page's script failed."""
+    """The browser rejected a command, or a script of the page failed."""
 
 
 class PageLeftError(DevToolsError):
-    """The page that was asked has made room for another one before it answered."""
+    """The page was replaced by another one before it answered."""
 
 
 _LEFT: Final = ("Inspected target navigated or closed", "Execution context was destroyed.")
 
 
 class Browser:
-    """A running browser. Pages are opened in it one after the other, or side by side.
+    """A running browser, which opens pages sequentially or side by side.
 
-    Args:
-        write: the pipe that it takes commands from.
-        read: the pipe that its answers and events come from.
+    Args: write: the pipe for commands. read: the pipe of responses and events.
     """
 
     def __init__(self, write: int, read: int) -> None:
@@ -63,7 +61,7 @@ class Browser:
         self._last += 1
         number = self._last
         sent = {"id": number, "method": method, "params": parameters} | ({"sessionId": session} if session else {})
-        answered = self._answers[number] = queue.Queue()  # before anybody can answer
+        answered = self._answers[number] = queue.Queue()  # before a response can arrive
         pending = json.dumps(sent).encode() + b"\0"
         while pending:
             pending = pending[os.write(self._write, pending) :]
@@ -75,7 +73,7 @@ class Browser:
         return result
 
     def page(self, url: str = "about:blank", *, width: int = 1280, height: int = 800) -> Page:
-        """Open a page in a context of its own: nothing is kept from another one."""
+        """Open a page in a separate context without stored data."""
         context = self.command("Target.createBrowserContext")["browserContextId"]
         target = self.command("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -111,40 +109,39 @@ class Page:
         return self._browser.command(method, self._session, **parameters)
 
     def events(self, method: str) -> list[dict[str, Any]]:
-        """Return what events of a kind have told, oldest first."""
+        """Return the events of a kind, oldest first."""
         received = list(self._browser.events[self._session])
         return [event["params"] for event in received if event["method"] == method]
 
     def go(self, url: str) -> None:
-        """Load a page."""
+        """Load a URL."""
         answer = self.command("Page.navigate", url=url)
         if "errorText" in answer:
             raise DevToolsError(answer["errorText"])
         self.until("document.readyState === 'complete'")
 
     def reload(self) -> None:
-        """Load the page anew."""
+        """Reload the page."""
         self.value("window.isOld = true")
         self.command("Page.reload")
         self.until("!window.isOld && document.readyState === 'complete'")
 
     def resize(self, width: int, height: int, scale: float = 1) -> None:
-        """Give the page a size in CSS pixels."""
+        """Set the size of the page in CSS pixels."""
         size = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False}
         self.command("Emulation.setDeviceMetricsOverride", **size)
 
     def prefer(self, **features: str) -> None:
-        """Set what the system prefers: `color_scheme="dark"`."""
+        """Set preferences of the system, for example `color_scheme="dark"`."""
         features_to_emulate = [
             {"name": f"prefers-{name.replace('_', '-')}", "value": value} for name, value in features.items()
         ]
         self.command("Emulation.setEmulatedMedia", features=features_to_emulate)
 
     def value(self, script: str) -> Any:  # noqa: ANN401 - whatever the script says
-        """Return the value of an expression, or of the promise that it is.
+        """Return the value of an expression or of its promise.
 
-        Raises:
-            DevToolsError: it throws.
+        Raises: DevToolsError: The expression throws.
         """
         done = self.command("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in done:
@@ -153,10 +150,9 @@ class Page:
         return done["result"].get("value")
 
     def until(self, script: str, patience_s: float = PATIENCE_S) -> Any:  # noqa: ANN401 - as above
-        """Wait until an expression is true, on this page or on one that comes after it; return its value.
+        """Wait until an expression is true, on this page or the next; return its value.
 
-        Raises:
-            TimeoutError: it never is.
+        Raises: TimeoutError: It does not become true.
         """
         deadline = time.monotonic() + patience_s
         while not (value := self._found(script)):
@@ -172,11 +168,11 @@ class Page:
             return None
 
     def text(self, selector: str) -> str:
-        """Return the text of an element as it is shown, once it is there."""
+        """Return the displayed text of an element when it exists."""
         return str(self.until(f"document.querySelector({json.dumps(selector)})?.innerText"))
 
     def click(self, selector: str) -> None:
-        """Click on the middle of an element, with the mouse."""
+        """Click on the center of an element."""
         selector_json = json.dumps(selector)
         self.until(f"document.querySelector({selector_json})?.checkVisibility()")
         self.value(f"document.querySelector({selector_json}).scrollIntoView({{block: 'nearest'}})")
@@ -186,7 +182,7 @@ class Page:
             self.command("Input.dispatchMouseEvent", type=kind, **where)
 
     def write(self, selector: str, text: str) -> None:
-        """Write into a field, in place of what is in it."""
+        """Replace the content of a field."""
         self.value(f"document.querySelector({json.dumps(selector)}).select()")
         self.value(f"document.querySelector({json.dumps(selector)}).focus()")
         self.command("Input.insertText", text=text)
@@ -200,11 +196,11 @@ class Page:
         self.command("Input.dispatchKeyEvent", type="keyUp", **sent)
 
     def picture(self) -> bytes:
-        """Return what the page looks like, as PNG."""
+        """Return a screenshot of the page as PNG."""
         return base64.b64decode(self.command("Page.captureScreenshot", format="png", optimizeForSpeed=False)["data"])
 
     def complaints(self) -> list[str]:
-        """Return what the page's console says of errors: thrown ones, and what its policy has kept from being done."""
+        """Return the errors in the console of the page: exceptions and violations of its security policy."""
         thrown = [event["exceptionDetails"] for event in self.events("Runtime.exceptionThrown")]
         logged = [event["entry"] for event in self.events("Log.entryAdded")]
         return [item.get("exception", {}).get("description", item["text"]) for item in thrown] + [
@@ -214,7 +210,7 @@ class Page:
 
 @contextmanager
 def driven() -> Iterator[Browser]:
-    """Run a browser with a profile of its own until the context is left."""
+    """Run a browser with a separate profile until the context exits."""
     profile = tempfile.mkdtemp(prefix="browser-")
     to_browser, from_test = os.pipe()[::-1]
     from_browser, to_test = os.pipe()

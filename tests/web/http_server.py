@@ -1,4 +1,4 @@
-"""A server that serves HTTP, too."""
+"""A server that serves gRPC and HTTP."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from running_server import Server
 
 
 def settings_of(directory: object, **changed: object) -> Settings:
-    """Settings of a small server with both ways in."""
+    """Return settings of a small server with gRPC and HTTP."""
     basis = {"data": f"{directory}/data", "listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0", "drain_timeout_s": 0.5}
     return Settings.from_environment(**basis | {"embedder": "none", "embedding_dimension": 4} | changed)
 
 
 @dataclass(frozen=True)
 class Web:
-    """A server, and a client of it over HTTP."""
+    """A server with an HTTP client."""
 
     server: Server
     client: httpx.Client
@@ -27,7 +27,7 @@ class Web:
 
 @dataclass(frozen=True)
 class GuardedWeb:
-    """A server that checks credentials, its keys, and a client of it over HTTP."""
+    """A server that checks credentials, with its keys and an HTTP client."""
 
     server: Server
     keyring: Keyring

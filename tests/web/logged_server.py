@@ -1,4 +1,4 @@
-"""A server in a process of its own whose log can be read."""
+"""A server in a separate process with a readable log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from identity.logged_server import SERVE
 
 @contextmanager
 def logging_to(path: Path, *options: str, **settings: str) -> Iterator[str]:
-    """Run a server whose log goes to a file; give where it serves HTTP."""
+    """Run a server that logs to a file; return its HTTP URL."""
     environment = os.environ | {f"NOMEMORY_{name.upper()}": value for name, value in settings.items()}
     environment |= {
         "NOMEMORY_EMBEDDER": "none",

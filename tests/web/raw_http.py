@@ -1,4 +1,4 @@
-"""Bytes as a hostile client sends them."""
+"""Raw bytes of a hostile HTTP client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def connected(http: str) -> socket.socket:
 
 
 def all_read(peer: socket.socket) -> bytes:
-    """Return what comes until the server ends the connection."""
+    """Return the received bytes until the server closes the connection."""
     parts = []
     try:
         while part := peer.recv(65_536):
@@ -25,7 +25,7 @@ def all_read(peer: socket.socket) -> bytes:
 
 
 def answered(http: str, *parts: bytes) -> bytes:
-    """Send bytes and return what comes until the server ends the connection."""
+    """Send bytes; return the received bytes until the server closes the connection."""
     with closing(connected(http)) as peer:
         try:
             for part in parts:
@@ -36,6 +36,6 @@ def answered(http: str, *parts: bytes) -> bytes:
 
 
 def request(line: str, *headers: str, body: bytes = b"") -> bytes:
-    """Return a request after which the connection ends."""
+    """Return a request that closes the connection."""
     head = [f"{line} HTTP/1.1", "host: localhost", "connection: close", *headers]
     return "\r\n".join([*head, "", ""]).encode("latin-1") + body

@@ -1,4 +1,4 @@
-"""Bad requests are refused as over gRPC, with every violation named, and nothing that a client sends breaks it."""
+"""Tests that invalid HTTP requests are rejected as over gRPC, with every violation."""
 
 from __future__ import annotations
 

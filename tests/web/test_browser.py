@@ -1,4 +1,4 @@
-"""A page in a real browser calls the server, where the settings name its origin, and only there."""
+"""Tests that pages in a real browser can call the server only from an allowed origin."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_S = 60
 
 @dataclass(frozen=True)
 class Visited:
-    """A server that lets pages of one origin call, and what the same page found, coming from that and another one."""
+    """A server with one allowed origin, and the results of a page from that origin and from another one."""
 
     server: Server
     key: str
@@ -111,6 +111,6 @@ def test_explorer_page_lists_methods_without_external_requests(web: Web, tmp_pat
 
 
 def asked_by_pages(log: Path) -> set[str]:
-    """Return what a browser's pages have asked for; it asks for things of its own beside them."""
+    """Return the URLs that pages requested, without those of the browser itself."""
     events = [event.get("params", {}) for event in json.loads(log.read_text("utf-8"))["events"]]
     return {event["url"] for event in events if "url" in event and "://" in event.get("initiator", "")}

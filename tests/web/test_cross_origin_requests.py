@@ -1,4 +1,4 @@
-"""Web pages of others may not call the server, and the page of its own may do no more than call it."""
+"""Tests for requests of web pages from other origins and from the same origin."""
 
 from __future__ import annotations
 

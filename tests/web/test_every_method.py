@@ -1,4 +1,4 @@
-"""Every method of the contract is served over HTTP, and answers as over gRPC."""
+"""Tests that every method of the contract is served over HTTP with the gRPC response."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ REQUESTS: dict[str, Callable[[str], ProtoMessage]] = {
 
 @pytest.fixture(scope="module")
 def speaker(web: Web) -> str:
-    """A user who has said something that every index has, whose id needs care in a path."""
+    """A user with indexed messages and an id that must be escaped in paths."""
     user = "space/ann & 林?"
     token = web.server.ingest.WriteMessages(ingest.WriteMessagesRequest(messages=written(user))).write_token
     web.server.query.HybridSearch(

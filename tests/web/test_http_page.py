@@ -1,4 +1,4 @@
-"""What docs/http.md says to copy and paste works."""
+"""Tests for the commands in docs/http.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP server itself: draining, disconnects, limits of the process, errors that nobody expects."""
+"""Tests for the HTTP server: draining, disconnects, limits and unexpected errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SEARCH = "/v1/messages/lexical_search"
 
 @dataclass
 class Queries:
-    """A QueryService whose ListMessages waits until it is told to go on, and whose export fails after two replies."""
+    """A QueryService with a ListMessages that waits for an event, and an export that fails after two replies."""
 
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     running: int = 0
@@ -58,7 +58,7 @@ class Queries:
 async def serving(
     queries: Queries, limits: RequestLimits | None = None
 ) -> AsyncIterator[tuple[HttpServer, httpx.AsyncClient]]:
-    """Serve until the context is left; return the server and a client of it."""
+    """Serve until the context exits; return the server and an HTTP client."""
     settings = Settings.from_environment()
     access = AccessControl(LocalAuthenticator())
     pipeline = Pipeline([queries], access, settings.timing.default_deadline_s, limits=limits)

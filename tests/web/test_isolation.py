@@ -1,4 +1,4 @@
-"""Who may read whom is decided over HTTP as over gRPC, wherever a request names a user."""
+"""Tests that user isolation over HTTP equals that over gRPC for every position of a user id."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORBIDDEN, UNKNOWN = 403, 401
 
 @pytest.fixture(scope="module")
 def written(guarded_web: GuardedWeb) -> str:
-    """The write of a victim's words."""
+    """The write of the victim's messages."""
     message = {"user_id": VICTIM, "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": SECRET_WORDS}
     key = guarded_web.keyring.key("ingest", name="loader")
     done = guarded_web.client.post("/v1/messages", json={"messages": [message]}, headers={"x-api-key": key})
@@ -36,7 +36,7 @@ def written(guarded_web: GuardedWeb) -> str:
 
 @pytest.fixture(scope="module")
 def filled(guarded_web: GuardedWeb, written: str) -> GuardedWeb:
-    """A server with a victim."""
+    """A server with messages of a victim."""
     assert written
     return guarded_web
 
@@ -46,7 +46,7 @@ def bearer(text: str) -> dict[str, str]:
 
 
 def ways(method: RpcMethod, request: ProtoMessage) -> Iterator[tuple[str, str, Any]]:
-    """Return the ways to send a request: by its rule, with users in other places too, and at its path over gRPC."""
+    """Return every way to send a request: by HTTP rule, with users in other places, and at its gRPC path."""
     verb, path, body = http_request(method, request)
     yield verb, path, body
     joined = "&" if "?" in path else "?"

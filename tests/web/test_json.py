@@ -1,4 +1,4 @@
-"""Messages become JSON by protobuf's mapping, and JSON becomes messages or is refused."""
+"""Tests for the protobuf JSON mapping of messages and the rejection of invalid JSON."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ WELL_KNOWN: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def messages(draw: st.DrawFn, of: Descriptor, depth: int = 0) -> ProtoMessage:
-    """Make messages of a type in which each field may be set."""
+    """Return messages of a type with any fields set."""
     if of.full_name in WELL_KNOWN:
         made: ProtoMessage = draw(WELL_KNOWN[of.full_name])
         return made
@@ -88,14 +88,14 @@ def put(draw: st.DrawFn, message: ProtoMessage, field: FieldDescriptor, depth: i
 
 
 def as_bytes(message: ProtoMessage) -> bytes:
-    return message.SerializeToString(deterministic=True)  # in which NaN is NaN
+    return message.SerializeToString(deterministic=True)  # where NaN equals NaN
 
 
 @pytest.mark.parametrize("of", TYPES, ids=lambda of: of.DESCRIPTOR.name)
 @settings(max_examples=12)
 @given(data=st.data())
 def test_json_round_trip_keeps_messages(of: type[ProtoMessage], data: st.DataObject) -> None:
-    descriptor: Any = of.DESCRIPTOR  # that of upb has a type of its own
+    descriptor: Any = of.DESCRIPTOR  # the descriptors of upb have a separate type
     message = data.draw(messages(descriptor))
     assert as_bytes(decode_message(parse_json(encode_message(message)), descriptor)) == as_bytes(message)
     for names in (False, True):

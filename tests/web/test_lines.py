@@ -1,4 +1,4 @@
-"""A body in lines is read line by line, and blank ones hold nobody up."""
+"""Tests for line-by-line parsing of bodies, including blank lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log says of calls over HTTP, and what it never says."""
+"""Tests for log lines of HTTP calls, which contain no secrets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_call_ends_with_its_connection(tmp_path: Path) -> None:
         with closing(connected(http)) as peer:
             head = ("content-type: application/json", "x-request-id: given-up", "content-length: 100")
             peer.sendall(request("POST /v1/messages", *head, "expect: 100-continue"))
-            assert peer.recv(100).startswith(b"HTTP/1.1 100 ")  # so the call has begun
+            assert peer.recv(100).startswith(b"HTTP/1.1 100 ")  # the call has started
         wait_for(log, '"given-up"', '"CANCELLED"')
     assert "Traceback" not in log.read_text("utf-8")
 

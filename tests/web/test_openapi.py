@@ -1,4 +1,4 @@
-"""The document describes what is served, all of it, in the words of the contract."""
+"""Tests that the OpenAPI document describes all served methods with the contract's comments."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def method_name(operation: dict[str, Any]) -> str:
 
 
 def requests(document: dict[str, Any], address: str) -> list[tuple[str, httpx.Request]]:
-    """Build the example request of each operation as a client of the document does; writes come last."""
+    """Return the example request of each operation as a client builds it; writes are last."""
     built = []
     for path, verbs in document["paths"].items():
         for verb, operation in verbs.items():

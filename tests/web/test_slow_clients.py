@@ -1,4 +1,4 @@
-"""A client that sends half a request, or nothing, holds up nobody else."""
+"""Tests that slow clients do not block others."""
 
 from __future__ import annotations
 

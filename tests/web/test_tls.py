@@ -1,4 +1,4 @@
-"""HTTP is protected as gRPC is: the same exposure, the same certificates, renewed in place."""
+"""Tests for HTTP over TLS: exposure rules, client certificates and renewal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request that asks for another protocol, as some clients' all do, is answered as if it did not ask."""
+"""Tests that protocol upgrade requests are answered as ordinary requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of the contract as requests of HTTP, made from the annotations by other means than the server's."""
+"""Contract requests as HTTP requests, built from the annotations independently of the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from identity.contract import RpcMethod
 
 
 def http_request(method: RpcMethod, request: ProtoMessage) -> tuple[str, str, Any]:
-    """Return the verb, the path with its query, and the body; None: there is none."""
+    """Return the method, the path with its query string, and the body; None: no body."""
     rule = method.descriptor.GetOptions().Extensions[annotations_pb2.http]
     verb = rule.WhichOneof("pattern")
     path: str = getattr(rule, verb)
@@ -29,7 +29,7 @@ def http_request(method: RpcMethod, request: ProtoMessage) -> tuple[str, str, An
 
 
 def flat(fields: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Return fields as a query has them."""
+    """Return fields as query parameters."""
     pairs: list[tuple[str, str]] = []
     for name, value in fields.items():
         if name == "metadata":
@@ -42,7 +42,7 @@ def flat(fields: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 
 
 def send(client: httpx.Client, method: RpcMethod, request: ProtoMessage, headers: dict[str, str]) -> httpx.Response:
-    """Send a request by its annotation."""
+    """Send a request by its HTTP rule."""
     verb, path, body = http_request(method, request)
     if body is None:
         return client.request(verb, path, headers=headers)
@@ -53,7 +53,7 @@ def send(client: httpx.Client, method: RpcMethod, request: ProtoMessage, headers
 
 
 def events(text: str) -> list[tuple[str, Any]]:
-    """Return the events of a stream, each with its name."""
+    """Return the events of a stream with their names."""
     event_list = []
     for block in text.split("\n\n"):
         lines = dict(line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(":"))
@@ -63,7 +63,7 @@ def events(text: str) -> list[tuple[str, Any]]:
 
 
 def replies(method: RpcMethod, response: httpx.Response) -> list[ProtoMessage]:
-    """Return the replies of an answer."""
+    """Return the messages of a response."""
     assert response.status_code == 200, response.text
     if method.descriptor.server_streaming:
         read = events(response.text)

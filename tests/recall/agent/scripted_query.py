@@ -1,4 +1,4 @@
-"""A QueryService that records what it is asked and answers from a list, or not at all."""
+"""A fake QueryService that records its requests and returns listed messages, errors or nothing."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ REPLIES: dict[str, type[Message]] = {
 
 
 class ScriptedQuery:
-    """Stands in the form of a stub. `failing` maps a method to the code it fails with; `hangs` names one that waits.
+    """Has the methods of a stub.
 
-    One that waits is out of time after its timeout, as with grpc. Where meaning cannot be searched, its ranking goes by
-    words. `coverage` is how much of a question each message holds, `sufficiency` how likely they answer it, and
-    `speaker_matched` whether that knows of whom things were said. `relations` are the pairs of its rankings per
+    `failing` maps a method to its status code; `hangs` names a method that waits until its timeout, as with grpc.
+    Without semantic search, the ranking is lexical. `coverage` is the share of the question terms in each message,
+    `sufficiency` the estimate of each response, and `speaker_matched` its flag. `relations` are the related pairs per
     call.
     """
 
@@ -62,7 +62,7 @@ class ScriptedQuery:
         self.BatchGetMessages = self._method("BatchGetMessages")
 
     def methods(self) -> list[str]:
-        """Name the methods that were called, in order."""
+        """Return the names of the called methods in order."""
         return [type(request).__name__.removesuffix("Request") for request in self.requests]
 
     def _method(self, name: str) -> Callable[..., Awaitable[Any]]:

@@ -1,4 +1,4 @@
-"""The host: budgets, widening, what fails, and what is told of it."""
+"""Tests for the recall host: budgets, widening of the scope, failures and reported steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEANT = ToolCall("semantic_search", {"query_text": "饮食"})
 
 
 class Scripted:
-    """A planner that plans what the test tells it to."""
+    """A planner with scripted plans."""
 
     name = "scripted"
 
@@ -221,7 +221,7 @@ async def test_hanging_embedder_leaves_time_for_lexical_search() -> None:
         result = await recall(stub, "lin", FOOD, planner=planner, budget=Budget(deadline_s=1.5))
     assert [evidence.message.message_id for evidence in result.evidence] == ["m1"]
     assert result.limits.stop_reason is not StopReason.DEADLINE
-    assert "SemanticSearch" not in stub.methods()  # the ranking has shown that it would hang
+    assert "SemanticSearch" not in stub.methods()  # the ranking has shown that semantic search hangs
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.DEADLINE_EXCEEDED])
@@ -277,7 +277,7 @@ async def test_search_stops_at_the_deadline() -> None:
     assert result.limits.stop_reason is StopReason.DEADLINE
     assert result.verdict is Verdict.INSUFFICIENT
     assert not [step for step in result.trace if step.tool]
-    assert stub.methods() == ["HybridSearch"]  # whether the indexes are behind: nothing may be denied before that
+    assert stub.methods() == ["HybridSearch"]  # the index status is read before the verdict
 
 
 async def test_long_evidence_is_marked_as_truncated() -> None:
@@ -296,7 +296,7 @@ async def test_write_token_is_sent_with_every_read_that_accepts_one() -> None:
     stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)])
     planner = Scripted(Plan((lexical("a"), MEANT)))
     await recall(stub, "lin", FOOD, planner=planner, at_least="w_x")
-    assert stub.methods()[0] == "HybridSearch"  # waits for both indexes before anything else is read
+    assert stub.methods()[0] == "HybridSearch"  # both indexes are awaited before other reads
     assert {request.at_least for request in stub.requests if hasattr(request, "at_least")} == {"w_x"}
 
 

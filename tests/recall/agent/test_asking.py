@@ -1,4 +1,4 @@
-"""What questions ask, and the queries that they become."""
+"""Tests for the extraction of question sentences and the resulting queries."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_arbitrary_text_yields_a_query_within_the_limits(text: str) -> None:
     ],
 )
 def test_question_parsing_time_is_bounded(text: str) -> None:
-    """CPU time, several times what it takes: what grows with the square of the length is far above."""
+    """The limit is several times the usual CPU time; quadratic growth would exceed it by far."""
     begun = time.process_time()
     find_question_sentences(text)
     assert time.process_time() - begun < BRIEF_S

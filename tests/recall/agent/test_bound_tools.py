@@ -1,4 +1,4 @@
-"""The tools are bound: whatever a planner says, requests name the one user, and nobody else's."""
+"""Tests that the tools only request messages of the bound user, whatever a planner sends."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def bound(stub: QueryStub, budget: Budget | None = None, user_id: str = "lin") -
 
 
 def carriers(key: str, value: str) -> st.SearchStrategy[Any]:
-    """Return values that carry a key at some depth: in objects, lists, and JSON in strings."""
+    """Return values that contain a key at some depth: in objects, lists, and JSON strings."""
     return st.recursive(
         st.just({key: value}),
         lambda inner: st.one_of(

@@ -1,4 +1,4 @@
-"""A client's deadline is shared between searching, a model's reading and replying."""
+"""Tests for the division of a client deadline among searches, the model and the reply."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 
 
 async def budget_within(left_s: float) -> Budget:
-    """Return the budget of a recall whose client waits that long."""
+    """Return the budget of a recall with a client deadline."""
     settings, seen = Settings.from_environment(), list[Budget]()
 
     async def ask(_user_id: str, query: RecallQuery, _skill: Skill, _on_step: OnStep) -> RecallResult:

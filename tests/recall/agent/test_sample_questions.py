@@ -1,4 +1,4 @@
-"""The questions of the sample, asked of a real server with the rules."""
+"""Tests that ask the sample questions of a real server with the rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CANARIES = ("青鸾匣", "Zephyrquill", "Marrowlight", "QK-88413", "桂花乌龙
 
 @pytest.fixture(scope="module")
 def answers(sample_target: str) -> dict[str, RecallResult]:
-    """What comes of every question."""
+    """The result of every question."""
 
     async def ask() -> dict[str, RecallResult]:
         async with query_stub(sample_target) as stub:
@@ -41,7 +41,7 @@ def evidence_ids(result: RecallResult) -> list[str]:
 def test_recall_finds_at_least_the_evidence_of_the_ranking(
     answers: dict[str, RecallResult], sample_target: str
 ) -> None:
-    """Among as many messages, averaged over the answerable questions."""
+    """Compare the recall of the same number of messages, averaged over the answerable questions."""
     answerable = [item for item in QUESTIONS.values() if item.evidence]
 
     def share(labelled: Labelled, ids: list[str]) -> float:
@@ -61,7 +61,7 @@ def best(client: Client, labelled: Labelled) -> list[str]:
 
 
 def test_every_answer_has_citations_within_the_limits(answers: dict[str, RecallResult]) -> None:
-    """Where the log does not answer, the view is empty and the evidence has what comes nearest."""
+    """Insufficient answers have an empty view and the nearest messages as evidence."""
     for result in answers.values():
         assert len(result.memory_view.list_statements()) <= MAX_EVIDENCE
         assert bool(result.memory_view.list_statements()) is (result.verdict is not Verdict.INSUFFICIENT)

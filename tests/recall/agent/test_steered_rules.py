@@ -1,4 +1,4 @@
-"""The rules, steered by a skill: what they ask for, in which order, and what that does to the ranking."""
+"""Tests for the rules with the planner configuration of a skill: searches, order and ranking."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ async def test_skill_calls_stay_within_the_budget(calls: int) -> None:
     stub = ScriptedQuery(talk(2))
     skill = steered(DEFAULTS, LEXICON, TEMPLATE.format(first="messages_list"), *["- rewrite: {words} x\n"] * 9)
     result = await recall(stub, "lin", LIKES, skill=skill, budget=Budget(tool_calls=calls))
-    assert len(stub.requests) <= calls + 1  # beside them: are the indexes behind?
+    assert len(stub.requests) <= calls + 1  # in addition, the index status is read
     assert result.limits.tool_calls <= calls
 
 

@@ -1,4 +1,4 @@
-"""How likely the log answers: it reaches the limits, and decides the verdict from the host's operating points on."""
+"""Tests for the sufficiency estimate in the limits and for the verdict by thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no question but talk: what is sought, by which calls, in which order, and what turns help a question to."""
+"""Tests for conversation turns that are not questions, and for turns that resolve references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time signals become windows in the asker's zone."""
+"""Tests for time expressions and their ranges in the time zone of the question."""
 
 from __future__ import annotations
 

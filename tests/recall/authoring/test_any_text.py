@@ -1,4 +1,4 @@
-"""Whatever stands in a skill, a check ends with findings, and what passes it loads."""
+"""Tests that the check of arbitrary skills ends with findings, and that valid skills load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever sentence a skill is made from, it passes the check, and says nothing that the sentence smuggled in."""
+"""Tests for the creation of skills from arbitrary sentences, including injections."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def made(sentence: str, library: Path, language: Language = Language.CHINESE, na
 
 
 def steering(sentence: str) -> PlannerConfiguration:
-    """Make a skill, load it, and give how it steers."""
+    """Create and load a skill; return its planner configuration."""
     with tempfile.TemporaryDirectory() as library:
         report = made(sentence, Path(library))
         skill = SkillLibrary([Path(library)], report.name).load()

@@ -1,4 +1,4 @@
-"""Every rule of the check: what keeps it, and what does not."""
+"""Tests for every rule of the skill check with valid and invalid text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a message asserts something, and whose words it holds: by who speaks and by form."""
+"""Tests for the detection of assertions and the attribution of content by sender and format."""
 
 from __future__ import annotations
 

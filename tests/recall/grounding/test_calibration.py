@@ -1,4 +1,4 @@
-"""Calibration keeps the order of estimates, and maps the known operating points to one half."""
+"""Tests for the calibration of sufficiency estimates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From drafts to an answer: it keeps what can be cited, in order, and marks it."""
+"""Tests for the verification, order and marks of statements in an answer."""
 
 from __future__ import annotations
 

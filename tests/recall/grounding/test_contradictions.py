@@ -1,4 +1,4 @@
-"""Two assertions of one speaker that cannot both hold, found by their form and their nearness."""
+"""Tests for the detection of contradictory assertions of one speaker."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def test_denial_or_different_count_is_a_contradiction(question: str, earlier: st
 @pytest.mark.parametrize(
     ("question", "earlier", "later"),
     [
-        # The question does not ask whether, or how many.
+        # The question is neither a yes-no question nor one for a number.
         ("What about gliders?", "I have never been in a glider.", "In the glider I sang."),
         ("Do I own canoes?", "I own two canoes.", "All three canoes are in the shed."),
-        # The denial is of one occasion only.
+        # The denial concerns only one occasion.
         ("Do I play the oboe?", "I practise the oboe every morning.", "I did not play the oboe on Sunday."),
-        # Both deny.
+        # Both messages are denials.
         ("Do I play the oboe?", "I never play the oboe.", "No oboe for me."),
         ("Do I play the oboe?", "I never play the oboe.", "The oboe lay about, and nothing came of it."),
         ("我坐过滑翔机吗？", "我从没坐过滑翔机", "滑翔机我可不敢坐"),
         # Counts of different things, or the same count.
         ("How many canoes do I own?", "I own two canoes.", "I own three paddles."),
         ("How many canoes do I own?", "I own two canoes.", "Both of the 2 canoes leak."),
-        # One of them is pasted.
+        # One of the messages is pasted text.
         ("Do I play the oboe?", "My sister wrote:\n\nI never play the oboe.", "I practise the oboe every morning."),
     ],
 )

@@ -1,4 +1,4 @@
-"""A composed statement says no figure and no name that its quotes do not have."""
+"""Tests that composed statements contain only numbers and names of their quotes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SENT = datetime(2025, 5, 2, 10, tzinfo=UTC)
 
 
 def shown(text: str, *quotes: str, computed: tuple[str, ...] = (), question: str = "What is it?") -> str:
-    """Return the text that a statement has after its check; every quote is a whole message."""
+    """Return the checked text of a statement whose quotes are complete messages."""
     retrieval = RetrievedMessages()
     retrieval.add_messages(RetrievedMessage(f"m{at}", SENT, Role.USER, quote) for at, quote in enumerate(quotes))
     citations = tuple(DraftCitation(f"m{at}", quote) for at, quote in enumerate(quotes))

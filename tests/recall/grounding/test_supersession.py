@@ -1,4 +1,4 @@
-"""Which statement took the place of which."""
+"""Tests for the supersession of statements."""
 
 from __future__ import annotations
 

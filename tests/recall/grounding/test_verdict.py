@@ -1,4 +1,4 @@
-"""A verdict of rules follows the calibrated probability that the log answers, and the host's thresholds."""
+"""Tests for the verdict by the calibrated sufficiency and the thresholds of the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real HTTP server that speaks /v1/chat/completions and says what a test tells it to."""
+"""An HTTP server for /v1/chat/completions with scripted replies."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ Answer = Callable[[Body], Reply]
 
 
 def says(text: str | None, usage: object = None) -> Answer:
-    """Answer as a model that says this, and that used these tokens."""
+    """Return a response with a model text and its token usage."""
     message = {"role": "assistant", "content": text}
     reply = {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}]}
     return raw(json.dumps(reply if usage is None else {**reply, "usage": usage}))
 
 
 def answers(value: object, usage: object = None) -> Answer:
-    """Answer as a model that says this as JSON."""
+    """Return a response with JSON as the model text."""
     return says(json.dumps(value, ensure_ascii=False), usage)
 
 
 def usage_of(prompt: int, completion: int, cached: int | None = None) -> dict[str, object]:
-    """Return the `usage` of a chat completion; without `cached`, as of an endpoint that does not report it."""
+    """Return the `usage` of a chat completion; without `cached`, cached tokens are not reported."""
     details = {} if cached is None else {"prompt_tokens_details": {"cached_tokens": cached}}
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion, **details}
 
 
 def raw(content: str) -> Answer:
-    """Answer with 200 and these bytes."""
+    """Return a response with status 200 and a raw body."""
     return lambda _: (200, {"content-type": "application/json"}, content.encode())
 
 
 def status(code: int, param: str | None = None, **headers: str) -> Answer:
-    """Answer with an error, in words that must not be passed on."""
+    """Return an error response, whose message must not be forwarded."""
     content = json.dumps({"error": {"message": SECRET, "param": param}}).encode()
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda _: (code, {"content-type": "application/json", **names}, content)
 
 
 def format_of(body: Body) -> str:
-    """Name the format that a request asks for."""
+    """Return the name of the requested response format."""
     return str(body.get("response_format", {}).get("type", "plain"))
 
 
 class ChatScript:
-    """Return its answers in order, the last one for ever, and writes down what it is asked."""
+    """Returns its replies in order, repeating the last one, and records the requests."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
@@ -62,12 +62,12 @@ class ChatScript:
         self.url = ""
 
     def silence(self, _: Body) -> Reply:
-        """Say nothing until the test is over."""
+        """Do not answer until the test ends."""
         self.closing.wait(30)
         return 500, {}, b""
 
     def reply(self, body: Body, key: str) -> Reply:
-        """Write down a request and answer it."""
+        """Record a request and answer it."""
         self.bodies.append(body)
         self.keys.append(key)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -75,18 +75,18 @@ class ChatScript:
 
     @property
     def formats(self) -> list[str]:
-        """The formats that were asked for."""
+        """The requested response formats."""
         return [format_of(body) for body in self.bodies]
 
     @property
     def prompts(self) -> list[str]:
-        """All that was said to the model, a request each."""
+        """The messages of each request."""
         return ["\n\n".join(message["content"] for message in body["messages"]) for body in self.bodies]
 
 
 @contextmanager
 def running_script() -> Iterator[ChatScript]:
-    """Serve a script until the context is left."""
+    """Serve a script until the context exits."""
     script = ChatScript()
 
     class Handler(BaseHTTPRequestHandler):
@@ -96,12 +96,12 @@ def running_script() -> Iterator[ChatScript]:
             self.send_response(code if self.path == "/v1/chat/completions" else 404)
             for name, value in {**headers, "content-length": str(len(content))}.items():
                 self.send_header(name, value)
-            with suppress(BrokenPipeError):  # who asked did not wait
+            with suppress(BrokenPipeError):  # the client has disconnected
                 self.end_headers()
                 self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Disable logging."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

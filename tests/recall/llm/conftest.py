@@ -12,13 +12,13 @@ from nomemory.recall.llm.client import ChatEndpoint, create_client
 
 @pytest.fixture
 def script() -> Iterator[ChatScript]:
-    """An endpoint that says what the test tells it to."""
+    """An endpoint with scripted replies."""
     with running_script() as running:
         yield running
 
 
 @pytest.fixture
 async def endpoint(script: ChatScript) -> AsyncIterator[ChatEndpoint]:
-    """Our side of it."""
+    """A client of the scripted endpoint."""
     async with create_client(script.url, "key", 10) as client:
         yield ChatEndpoint(client, "model", timeout_s=10, max_tokens=99)

@@ -1,4 +1,4 @@
-"""What is found in a model's answer, and what is not."""
+"""Tests for the extraction of a JSON object from a model answer."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_text_without_a_matching_object_is_rejected(text: str) -> None:
 
 @given(st.text(alphabet='{}[]":,stop \\u\n`1e', max_size=200))
 def test_arbitrary_text_yields_an_object_or_a_fixed_error(text: str) -> None:
-    """It is found, or refused in words that are the same for every text."""
+    """The error message is the same for every text."""
     try:
         assert extract_object(text, REQUIRED).keys() & REQUIRED
     except InvalidAnswerError as bad:

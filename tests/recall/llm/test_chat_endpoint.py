@@ -1,4 +1,4 @@
-"""What asking a chat endpoint promises, against a real HTTP server of our own."""
+"""Tests for the chat endpoint client with a local HTTP server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROMPT = Prompt("the rules", "the question", "next_call", SCHEMA)
 
 
 def knows(*formats: str, code: int = 400) -> Answer:
-    """Answer as an endpoint that takes only some formats."""
+    """Return an endpoint that supports only some response formats."""
 
     def answer(body: Body) -> Reply:
         return (says("{}") if format_of(body) in formats else status(code))(body)

@@ -1,4 +1,4 @@
-"""What stands inside a fence stays inside."""
+"""Tests for the fence around messages in a prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole recall with a scripted model over a real server: what the model reads, what it may do, and what not."""
+"""Tests for a recall with a scripted model over a real server: prompts, lookups and restrictions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def look_up(*calls: dict[str, Any]) -> Answer:
 
 
 def view(*citations: tuple[str, str], **more: object) -> Answer:
-    """Answer with a statement for each citation: a label, and a quote."""
+    """Return an answer with a statement for each citation, a label with a quote."""
     entries = [
         {"text": f"says {quote}", "citations": [{"message_id": label, "quote": quote}]} for label, quote in citations
     ]
@@ -59,7 +59,7 @@ def view(*citations: tuple[str, str], **more: object) -> Answer:
 
 
 class Recaller:
-    """Recalls for one user with the scripted model."""
+    """Runs recalls of one user with the scripted model."""
 
     def __init__(self, user: str, stub: query_service_pb2_grpc.QueryServiceAsyncStub, endpoint: ChatEndpoint) -> None:
         self.user = user
@@ -77,7 +77,7 @@ class Recaller:
 
 
 def write(server: Server, user: str, *contents: str) -> None:
-    """Write messages 1, 2, … and wait until words find them."""
+    """Write messages 1, 2, … and wait until they are lexically indexed."""
     first = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
     messages = [
         new_message(user, f"message-{number}", content, first + number) for number, content in enumerate(contents, 1)
@@ -87,7 +87,7 @@ def write(server: Server, user: str, *contents: str) -> None:
     assert server.query.LexicalSearch(wait).items
     ranked = query_service_pb2.SemanticSearchRequest(
         user_id=user, query_text="spicy", at_least=written.write_token
-    )  # the ranking goes by words and by meaning
+    )  # the ranking is lexical and semantic
     assert server.query.SemanticSearch(ranked).items
 
 
@@ -100,19 +100,21 @@ async def recaller(server: Server, user: str, endpoint: ChatEndpoint) -> AsyncIt
 
 
 def shown(text: str) -> dict[str, str]:
-    """Return the labels of the messages that a text of ours shows, and what they say."""
+    """Return labels and texts of the messages in a prompt."""
     lines = [json.loads(line) for line in text.splitlines() if line.startswith('{"id"')]
     return {line["id"]: line["text"] for line in lines}
 
 
 def fenced(prompt: str) -> list[tuple[str, str]]:
-    """Return the code of each fence of a prompt, and what stands inside."""
+    """Return the code and the content of each fence in a prompt."""
     return re.findall(r"^<<<DATA (\w+)\n(.*?)^DATA \1>>>$", prompt, re.DOTALL | re.MULTILINE)
 
 
 async def test_one_model_call_answers_from_the_ranking(script: ChatScript, recaller: Recaller) -> None:
     made_up = (("m9", "never eat spicy"), ("m1", "love spicy food"), ("other", "Zephyrquill"))
-    script.answers = [view(("m1", "never eat spicy"), ("m2", "never eat spicy"), *made_up)]  # one of them says so
+    script.answers = [
+        view(("m1", "never eat spicy"), ("m2", "never eat spicy"), *made_up)
+    ]  # only m1 contains its quote
     result = await recaller.ask()
     (statement,) = result.memory_view.list_statements()
     assert [(citation.message_id, citation.quote) for citation in statement.citations] == [
@@ -130,7 +132,7 @@ async def test_lookups_of_the_model_add_messages_to_the_prompt(script: ChatScrip
     script.answers = [look_up(search("Marta"), search("dog")), view(("m3", "Marta comes on Friday"))]
     result = await recaller.ask()
     first, second = (body["messages"] for body in script.bodies)
-    assert second[:2] == first  # an endpoint's cache of prefixes serves it
+    assert second[:2] == first  # the prefix cache of an endpoint can be used
     assert [message["role"] for message in second] == ["system", "user", "assistant", "user"]
     assert json.loads(second[2]["content"])["stop"] is False
     assert FAR not in shown(first[1]["content"]).values()

@@ -1,6 +1,7 @@
-"""A real OpenAI-compatible server with real weights: the contract holds, whatever so small a model says.
+"""Tests for the chat client with a real OpenAI-compatible server and a small model.
 
-Takes some 15 seconds, on one core: it is asked once. Skipped, with the reason, where the model cannot be installed.
+The test takes about 15 seconds on one core and sends one request. It is skipped with a reason if the model cannot be
+installed.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ pytestmark = pytest.mark.timeout(600, func_only=True)
 
 ROOT = Path(__file__).parents[3]
 NOT_INSTALLED = 3
-PATIENCE_S = 240  # never needed; what is tested is not the time
+PATIENCE_S = 240  # a generous limit, because the test does not measure time
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the model answers."""
+    """The URL of the model server."""
     said_by_it = tmp_path_factory.mktemp("model") / "stderr"
     with (
         said_by_it.open("wb") as stderr,
@@ -55,7 +56,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 async def model(url: str) -> AsyncIterator[ChatEndpoint]:
-    """Our side of it. Few tokens: the smaller the model, the less it knows when to stop."""
+    """A client with a low token limit, because small models often do not stop by themselves."""
     async with create_client(url, None, PATIENCE_S) as client:
         yield ChatEndpoint(client, "small", timeout_s=PATIENCE_S, max_tokens=160)
 

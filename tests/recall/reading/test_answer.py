@@ -1,4 +1,4 @@
-"""What a chat model may answer: whatever its schema allows is accepted, and a simple model's habits are, too."""
+"""Tests for the parsing of model answers: everything that the schema allows and habits of simple models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEARCH = {"tool": "lexical_search", "args": {"query_text": '"不吃辣"', "filte
 
 
 def read(value: object) -> ModelAnswer:
-    """Read an answer; the label `m1` stands for the message `id-m1`."""
+    """Parse an answer; the label `m1` refers to the message `id-m1`."""
     return parse_answer(json.dumps(value, ensure_ascii=False), "id-{}".format, UTC)
 
 
@@ -30,7 +30,7 @@ def entry(text: object, *citations: object) -> dict[str, object]:
 
 
 def of_schema(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Draw what a schema allows; of an object all members, or the required ones alone."""
+    """Draw a value of a schema; objects have all members or only the required ones."""
     if "anyOf" in schema:
         return st.one_of([of_schema(item) for item in schema["anyOf"]])
     return st.sampled_from(schema["enum"]) if "enum" in schema else OF_TYPE[schema["type"]](schema)

@@ -1,4 +1,4 @@
-"""Of a long message whole sentences are shown, those that matter for the question first."""
+"""Tests for excerpts of long messages, which consist of complete relevant sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of a skill, whoever reads messages is shown what does not speak of searching or of the form of answers."""
+"""Tests for the skill text in prompts, without sections about searches or answer formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a chat model is shown: the best messages that fit, under labels, oldest first, each once."""
+"""Tests for the messages in a prompt: selection, labels, order and deduplication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evidence of one recall in one order: HybridSearch leads, and what asserts comes before what only asks."""
+"""Tests for the ranking of evidence from HybridSearch and further searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes skill folders."""
+"""Helpers that write skill folders."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ DESCRIPTION = "Finds what was said about tea."
 
 
 def written(library: Path, name: str = "tea", /, **files: str | bytes) -> Path:
-    """Write a valid skill; `files` add to it or replace.
+    """Write a valid skill; `files` adds or replaces files.
 
-    `__` in a name stands for `/`, and at its end `_md` for `.md`, `_yaml` and `_json` likewise.
+    In file names, `__` stands for `/`, and the endings `_md`, `_yaml` and `_json` for file extensions.
     """
     folder = library / name
     skill = f"---\nname: {name}\ndescription: {DESCRIPTION}\n---\n\n# Tea\n\nSearch for tea.\n"
@@ -23,5 +23,5 @@ def written(library: Path, name: str = "tea", /, **files: str | bytes) -> Path:
 
 
 def head(lines: str, body: str = "Search for tea.") -> str:
-    """Return a SKILL.md with these lines as its frontmatter."""
+    """Return a SKILL.md with the given frontmatter."""
     return f"---\n{lines}\n---\n{body}\n"

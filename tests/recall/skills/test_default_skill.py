@@ -1,4 +1,4 @@
-"""The skill that comes with NoMemory says what a recall skill has to say, and its examples keep the contract."""
+"""Tests for the content and the examples of the default skill."""
 
 from __future__ import annotations
 

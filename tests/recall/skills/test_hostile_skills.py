@@ -1,4 +1,4 @@
-"""Skills that were written to do harm are refused, or harmless."""
+"""Tests that malicious skills are rejected or harmless."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def library(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with two users, whose operator has installed the hostile skill."""
+    """A server with two users and an installed malicious skill."""
     folder = tmp_path_factory.mktemp("attacked")
     written(folder / "skills", SKILL_md=head(FRONT, INSTRUCTIONS), references__lexicon_md="- tea: bob, marrowlight")
     settings = Settings.from_environment(
@@ -93,7 +93,7 @@ def test_no_skill_reveals_another_user(attacked: Server, question: str) -> None:
 
 
 def test_operator_in_a_skill_finds_only_messages_with_its_words(attacked: Server) -> None:
-    """Were one of them an operator, `OR NOT zebra` or a negation would list or hide by it."""
+    """If operators were parsed, `OR NOT zebra` or a negation would change the results."""
     reply = ask(attacked, "What tea do I prefer?")
     by_words = [step for step in reply.trace if step.tool == "lexical_search" and step.iteration == 1]
     assert [step.hits for step in by_words] == [19, 19]

@@ -1,4 +1,4 @@
-"""How skills are found, checked and loaded."""
+"""Tests for finding, checking and loading skills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any text can be read as a skill, in time that grows with its length."""
+"""Tests that arbitrary text can be parsed as a skill in linear time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_arbitrary_text_is_parsed_without_an_error(skill: str, lexicon: str, que
     ],
 )
 def test_hostile_body_is_parsed_in_bounded_time(body: str) -> None:
-    """Most take a tenth of a second, sixteen thousand items two. Reading that is not linear would take minutes."""
+    """Most inputs take 0.1 seconds and 16,000 items two seconds; nonlinear parsing would take minutes."""
     began = time.process_time()
     steering = read_planner_configuration({"SKILL.md": body, "references/lexicon.md": body})
     steering.find_synonyms("a1 客户的 x5 " * 400)

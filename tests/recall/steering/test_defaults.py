@@ -1,4 +1,4 @@
-"""How a skill's defaults are read."""
+"""Tests for the parsing of the defaults of a skill."""
 
 from __future__ import annotations
 

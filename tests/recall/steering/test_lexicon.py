@@ -1,4 +1,4 @@
-"""How a skill's lexicon is read, and what it brings to a question."""
+"""Tests for the parsing of a skill's lexicon and the synonyms that it adds to a question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a steered search starts, and whose words it prefers."""
+"""Tests for the initial search scope and the preferred role of a skill."""
 
 from __future__ import annotations
 

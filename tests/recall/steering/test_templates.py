@@ -1,4 +1,4 @@
-"""How a skill's query templates are read, and which one a question gets."""
+"""Tests for the parsing and selection of query templates."""
 
 from __future__ import annotations
 

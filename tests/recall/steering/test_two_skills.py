@@ -1,4 +1,4 @@
-"""Two skills over one log, asked one question of a real server: two memory views."""
+"""Tests that two skills return different memory views for one question."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TALK = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with one user's talk and both skills, on words alone."""
+    """A server without semantic search, with messages of one user and both skills."""
     folder = tmp_path_factory.mktemp("two")
     for name, body in (("sales", SALES), ("companion", COMPANION)):
         written(folder / "skills", name, SKILL_md=head(f"name: {name}\ndescription: d", body))

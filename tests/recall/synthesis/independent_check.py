@@ -1,4 +1,4 @@
-"""Re-verifies the citations of a recall's answer, without the product's own verifier."""
+"""An independent check of the citations of a recall, without the verifier of the product."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nomemory.v1 import recall_service_pb2
 
 
 class Message(Protocol):
-    """A stored message: a ChatMessage, or what the agent retrieved."""
+    """A stored or retrieved message."""
 
     @property
     def content(self) -> str: ...
@@ -25,10 +25,10 @@ Citation = recall_service_pb2.Citation | DomainCitation
 
 
 def check(answer: Answer, messages_by_id: Mapping[str, Message], retrieved: Collection[str] | None = None) -> list[str]:
-    """Return what is wrong with the citations of an answer; nothing, if all is well.
+    """Return the problems in the citations of an answer.
 
-    `messages_by_id` are the bound user's messages. `retrieved`, where it is known, are the ids that the tools of this
-    recall brought.
+    `messages_by_id` are the messages of the bound user. `retrieved`, if known, are the ids that the tools of this
+    recall returned.
     """
     view = answer.view if isinstance(answer, VerifiedView) else answer.memory_view
     statements: list[Statement] = [*view.preferences, *view.profile, *view.constraints]

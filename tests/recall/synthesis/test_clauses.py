@@ -1,4 +1,4 @@
-"""Sentences and clauses have exact places, and quotation marks keep together what they hold."""
+"""Tests for the offsets of sentences and clauses, and for quotation marks."""
 
 from __future__ import annotations
 

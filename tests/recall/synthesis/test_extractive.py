@@ -1,4 +1,4 @@
-"""Statements without a model: the likeliest messages, whole, the most relevant first."""
+"""Tests for statements without a model, which quote the most probable messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a chat model's own verdict and conflicts: they stand as far as its quotes hold."""
+"""Tests for the verification of the verdict and the conflicts of a chat model."""
 
 from __future__ import annotations
 

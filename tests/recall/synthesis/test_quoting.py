@@ -1,4 +1,4 @@
-"""What of a message is quoted."""
+"""Tests for the quoted passage of a message."""
 
 from __future__ import annotations
 

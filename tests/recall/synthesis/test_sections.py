@@ -1,4 +1,4 @@
-"""How a message is worded decides in which section it stands; what was asked does not."""
+"""Tests for the section of a message, which depends on its wording and not on the question."""
 
 from __future__ import annotations
 

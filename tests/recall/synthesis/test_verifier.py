@@ -1,4 +1,4 @@
-"""Nothing is cited that was not retrieved, and nothing is quoted that was not said."""
+"""Tests that only retrieved messages are cited and only their exact content is quoted."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ def test_plain_string_is_cited_with_the_matching_clause(text: str, quote: str) -
 @pytest.mark.parametrize(
     "text",
     [
-        "用户从小吃辣",  # the opposite
+        "用户从小吃辣",  # the opposite of the quote
         "Is not a staff nurse in Leeds",
-        "A staff nurse in Leeds since 2016",  # a figure that was not said
+        "A staff nurse in Leeds since 2016",  # a number that is not in the message
         "Allergic to penicillin",
         "The user",
         "好",
