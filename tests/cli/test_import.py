@@ -288,7 +288,7 @@ def test_long_waits_poll_rarely_and_report_progress(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("time.monotonic", lambda: now)
     with show_indexing_progress(Console(file=output)) as tell:
         assert wait_until_indexed(lambda: behind(0 if now > 60 else 4), 600, tell)
-    assert len(pauses) < 40, "the server logs each look"
+    assert len(pauses) < 40, "the server logs each poll"
     assert pauses[-1] == 2
     assert 3 < output.getvalue().count("Indexing: 4 pending\n") < 7
 

@@ -87,7 +87,7 @@ def test_two_skills_return_different_views_of_one_log(served: Server) -> None:
     assert about(FAMILY, companion) > about(CLIENTS, companion)
     rows = re.findall(r"^\| (.+?) \| (.+?) \|$", PAGE.partition("| `crm-sales` | `companion` |")[2], re.MULTILINE)[:2]
     for shown, shows in ((crm, {row[0] for row in rows}), (companion, {row[1] for row in rows})):
-        assert shows <= set(shown), "the page shows other lines than the view has: write them anew"
+        assert shows <= set(shown), "the lines on the page differ from the view: update the page"
 
 
 def test_example_skills_pass_the_check(served: Server) -> None:

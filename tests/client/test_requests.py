@@ -67,7 +67,7 @@ def test_add_accepts_chat_api_messages() -> None:
         chat_message(user_id="ann", role="system", content="Be\nbrief.", conversation_id="c1"),
         chat_message(user_id="ann", role="user", content="你好", ts=NOON, message_id="m", conversation_id="other"),
     ]
-    assert not request.messages[0].HasField("ts"), "the server knows when it came"
+    assert not request.messages[0].HasField("ts"), "the server sets the receipt time"
     assert request.request_id, "a retry stores it once"
     assert list(requests.add("ann", {"role": "user", "content": "你好"}).messages) == list(
         requests.add("ann", "你好").messages

@@ -46,7 +46,7 @@ def check_script(name: str, words: Sequence[str]) -> None:
         files = [file for folder in folders for file in (*folder.glob(f"{runs}.py"), *folder.glob(f"{runs}/*.py"))]
         text += "".join(file.read_text(encoding="utf-8") for file in files)
     unknown = [word for word in words if word.startswith("--") and word not in text]
-    assert unknown == [], f"{name} knows no {unknown}"
+    assert unknown == [], f"{name} does not support {unknown}"
 
 
 def check_pip(words: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from documentation.rules import RULES
 
 def test_every_block_has_a_rule() -> None:
     stray = [block for block in blocks() if not any(rule.fits(block) for rule in RULES)]
-    assert stray == [], "say in tests/documentation/rules.py which test runs this, or why none does"
+    assert stray == [], "add a rule to tests/documentation/rules.py with the test of this block, or the reason for none"
 
 
 def test_every_rule_has_a_block() -> None:

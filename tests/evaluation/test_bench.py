@@ -93,7 +93,9 @@ def test_every_set_is_measured_with_every_supported_method(data: Path, tmp_path:
         assert {"LexicalSearch", "Recall"} <= set(message)
         assert "SemanticSearch" not in message
         for method, figures in message.items():
-            assert figures["all"]["hit@1"] == 1, f"{method}: the message at `now` has the same words, and is not seen"
+            assert figures["all"]["hit@1"] == 1, (
+                f"{method}: the message at `now` has the same words and must not be returned"
+            )
             assert figures["all"]["recall@6"] == 1
             assert figures["all"]["latency_p50_ms"] > 0
     assert "LexicalSearch: en 1.000, zh 1.000." in (tmp_path / "quality.svg").read_text(encoding="utf-8")

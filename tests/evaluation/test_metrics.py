@@ -82,7 +82,7 @@ def test_auc_bootstrap_resamples_both_classes_independently() -> None:
     scores = [n / 50 for n in range(50)]
     area, (low, high) = compute_auc(scores, scores)
     assert area == 0.5
-    assert high - low > 0.1, "drawn together, wins and losses would cancel out"
+    assert high - low > 0.1, "if pairs were resampled together, wins and losses would cancel out"
 
 
 def test_balanced_accuracy_weighs_both_sides_the_same() -> None:
@@ -108,5 +108,5 @@ def test_conversations_are_ranked_by_their_first_message() -> None:
     conversations = {"a": "1", "b": "1", "c": "2", "d": "3", "e": "4", "f": "5", "g": "6"}
     ranked = ("x", "a", "b", "c", "d", "e", "f", "g")
     metrics = compute_session_metrics(ranked, {"b", "g"}, conversations)
-    assert metrics == {"session_recall@5": 0.5, "session_recall@10": 1}, "the sixth conversation is that of g"
+    assert metrics == {"session_recall@5": 0.5, "session_recall@10": 1}, "g is in the sixth conversation"
     assert compute_session_metrics(ranked, {"x"}, conversations) == {}

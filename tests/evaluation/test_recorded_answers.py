@@ -34,7 +34,7 @@ def test_recorded_answers_reproduce_the_evaluation(tmp_path: Path) -> None:
     figures = json.loads((tmp_path / "figures.json").read_text("utf-8"))["sets"]["recorded"]["Recall"]["all"]
     assert hashes(tmp_path) == {item["prompt"] for answers_given in answers.values() for item in answers_given}
     assert (figures["questions"], figures["waiting"], figures["by_rules"]) == (len(answers), 0, 0)
-    assert figures["calls"] == pytest.approx(13 / 12, abs=1e-3), "one question is looked up first"
+    assert figures["calls"] == pytest.approx(13 / 12, abs=1e-3), "one question requires a lookup first"
     assert figures["contradictions_found"] == figures["contradictions"] == 2
     assert figures["refused"] == figures["current_first"] == figures["right"] == 1
     assert 1_000 < figures["prompt_tokens_p50"] <= figures["prompt_tokens_p95"] < 4_000
@@ -52,8 +52,8 @@ def test_unanswered_prompts_are_reported_until_they_have_answers(tmp_path: Path)
 
     (tmp_path / f"{min(prompt_hashes)}{ANSWER}").write_text("{}", encoding="utf-8")
     second = run(tmp_path, "--users", "wenqi")
-    assert f"{QUESTIONS} prompts in " in second.stderr, "one was answered, and led to another"
-    assert len(hashes(tmp_path)) == QUESTIONS + 1, "all others are the same again"
+    assert f"{QUESTIONS} prompts in " in second.stderr, "one answer leads to another prompt"
+    assert len(hashes(tmp_path)) == QUESTIONS + 1, "all other prompts are unchanged"
     for name in hashes(tmp_path):
         assert hash_prompt((tmp_path / f"{name}{PROMPT}").read_text("utf-8")) == name
 

@@ -94,7 +94,7 @@ def test_two_skills_are_compared_on_the_sample(late: Path, few: Path, tmp_path: 
     labeled = {
         splitline["question_id"]: splitline for splitline in map(json.loads, few.read_text("utf-8").splitlines())
     }
-    assert written["changes"]["late"], "a skill that looks at a day has to lose something"
+    assert written["changes"]["late"], "a skill restricted to one day must have a lower score"
     for change in written["changes"]["late"]:
         assert set(change) == {"question_id", "user_id", "category", "question", "gained", "lost"}
         assert {*change["gained"], *change["lost"]} <= set(labeled[change["question_id"]]["evidence"])

@@ -184,7 +184,7 @@ def test_semantic_search_finds_messages_without_shared_terms(vector_server: Serv
     assert by_words.sufficiency == 0
     by_meaning = ask(vector_server, user, "flowers", token, query_embedding=q.Embedding(values=EAST), explain=True)
     assert not by_meaning.semantic_unavailable
-    assert by_meaning.sufficiency_lexical_only, "cosines of a model that the server does not know"
+    assert by_meaning.sufficiency_lexical_only, "cosines of an unknown model"
     assert by_meaning.embedding_model == "none"
     assert result_ids(by_meaning) == ["near", "aside", "far"]
     assert [item.explanation.semantic_score for item in by_meaning.items] == pytest.approx([1, 0, -1], abs=1e-6)

@@ -79,7 +79,7 @@ def test_export_is_read_from_a_zip_archive(tmp_path: Path, name: str, member: st
     stem = Path(name).stem
     archive = archived(tmp_path / f"{stem}.zip", **{member: (IMPORTS / name).read_text(encoding="utf-8")})
     assert accepted(parsed(archive, in_shanghai)) == accepted(parsed(name, in_shanghai)) != []
-    assert sorted(tmp_path.iterdir()) == [Path(archive)], "nothing is unpacked beside it"
+    assert sorted(tmp_path.iterdir()) == [Path(archive)], "the archive is not extracted"
 
 
 def test_export_split_into_files_is_read_in_order(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_tokens_are_ordered_and_cover_all_visible_characters(text: str) -> None:
     assert all(end <= token.start < token.end for end, token in zip(ends, tokens, strict=False))
     covered = {index for token in tokens for index in range(token.start, token.end)}
     left_out = "".join(c for index, c in enumerate(text) if index not in covered)
-    assert texts(left_out) == [], "only spaces and what shows nothing"
+    assert texts(left_out) == [], "only spaces and invisible characters are not covered"
 
 
 @pytest.mark.parametrize("text", ["한국어 좋아", "café crème brûlée", "Чай й ё", "がぎぐ パン", "tiếng Việt"])
@@ -124,7 +124,7 @@ def test_combined_analysis_equals_separate_tokens_and_terms(text: str) -> None:
 
 def test_irregular_forms_have_the_stem_of_their_base() -> None:
     assert all(term_texts(form) == term_texts(base) for form, base in IRREGULAR_BASES.items())
-    assert IRREGULAR_BASES.keys().isdisjoint(IRREGULAR_BASES.values()), "a base is no form of another word"
+    assert IRREGULAR_BASES.keys().isdisjoint(IRREGULAR_BASES.values()), "a base must not be a form of another word"
     assert STOP_WORDS.isdisjoint([*IRREGULAR_BASES, *IRREGULAR_BASES.values()]), (
         "a word with content has no base without"
     )

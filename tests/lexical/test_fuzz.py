@@ -136,7 +136,7 @@ def test_arbitrary_query_returns_only_messages_of_the_user(shelf: Shelf, *, is_r
         for hit in hits[:1]:
             assert_highlighted(shelf.messages[hit.sequence].content, parsed_query, hit.score)
         finding += bool(hits and parsed_query.leaves)
-    assert finding > count / 2, "the strings have to be such that they find something"
+    assert finding > count / 2, "the strings must match some messages"
 
 
 def assert_highlighted(content: str, parsed_query: Query, score: float) -> None:

@@ -223,7 +223,7 @@ def test_reader_survives_a_rebuild_of_its_index(tmp_path: Path) -> None:
     with pytest.raises(Fault) as raised:
         reader.refresh()
     assert raised.value.reason == Reason.ERROR_REASON_INDEX_UNAVAILABLE
-    assert set(matching_numbers(reader)) == {1, 2}, "the view stays as it was"
+    assert set(matching_numbers(reader)) == {1, 2}, "the reader is unchanged"
     with TantivyLexicalWriter(tmp_path, HEAP_BYTES) as writer:
         writer.add_version(5, message("u", "火锅"))
         writer.commit(5)
@@ -305,7 +305,7 @@ def test_server_on_older_data_catches_up(start: Start, own_settings: Settings) -
         request.filter.metadata["a"] = "b"
         assert ids(server.query.LexicalSearch(request, timeout=20).items) == ["m"]
     assert not (own_settings.server.data / FORMER).exists()
-    assert (own_settings.server.data / "moved").exists(), "nothing else was touched"
+    assert (own_settings.server.data / "moved").exists(), "other files are unchanged"
 
 
 def test_writer_in_another_directory_deletes_no_old_index(tmp_path: Path) -> None:

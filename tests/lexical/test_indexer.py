@@ -93,7 +93,7 @@ class Following:
         ranking = await index.freeze(user, parsed_query, EVERYTHING)
         hits = await index.search(LexicalSearch(user, parsed_query, ranking, EVERYTHING, None, 10_000))
         versions = await log.read_versions(user, [hit.sequence for hit in hits])
-        assert len(versions) == len(hits), "each hit is a version that the log has"
+        assert len(versions) == len(hits), "each hit is a version in the log"
         await log.close()
         await threads.close()
         return {version.message_id for version in versions.values()}
@@ -224,7 +224,7 @@ def test_indexing_resumes_at_its_checkpoint(tmp_path: Path) -> None:
     last = second.write("火锅 2")
     with second.running():
         second.wait_for(last)
-    assert second.commits == [last], "what was committed before is not applied again"
+    assert second.commits == [last], "committed changes are not applied again"
     assert second.search("火锅") == {"火锅 1", "火锅 2"}
     second.log.close()
 

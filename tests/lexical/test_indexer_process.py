@@ -105,7 +105,7 @@ def test_write_is_indexed_immediately(apart: Apart) -> None:
     began = time.monotonic()
     for n in range(5):
         apart.wait_for(apart.following.write(f"火锅 {n}"))
-    assert time.monotonic() - began < 5 * 0.5, "the process is rung, it does not have to look for itself"
+    assert time.monotonic() - began < 5 * 0.5, "the process is notified and does not have to poll"
 
 
 def test_killed_process_is_replaced_and_indexing_resumes(apart: Apart) -> None:

@@ -49,12 +49,12 @@ def test_pages_return_every_match_once_in_order(shelf: Shelf, claim: Claim, limi
         after = at(walked[-1]) if walked else None
         limit = limits[len(walked) % len(limits)] + len(delivered)
         page = shelf.page("u", parsed_query, ranking, start=after, limit=limit)
-        assert delivered <= set(page), "hits at the position are there again"
+        assert delivered <= set(page), "hits at the position are repeated"
         fresh = [hit for hit in page if hit not in delivered]
         if not fresh:
             break
         walked += fresh
-        assert len(walked) == len(set(walked)), "nothing comes twice"
+        assert len(walked) == len(set(walked)), "no hit is repeated"
         delivered = {hit for hit in fresh if at(hit) == at(fresh[-1])}
     assert listed(walked) == expected(shelf, claim, EVERYTHING)
 
@@ -243,7 +243,7 @@ def test_a_speaker_match_is_not_dropped_as_a_tie(engine: Engine, tmp_path: Path)
         shelf.put(*(message("u", texts[n % 4], n // 3, name="Cat" if n % 16 < 4 else "") for n in range(4800)))
         parsed_query = query("cat dog 火锅")
         ranking = shelf.freeze("u", parsed_query)
-        assert ranking.weights[-1] == max(ranking.weights), "as much as a word"
+        assert ranking.weights[-1] == max(ranking.weights), "the weight equals that of a term"
         after, walked = None, set[int]()
         while page := [
             h for h in shelf.page("u", parsed_query, ranking, start=after, limit=200) if h.sequence not in walked

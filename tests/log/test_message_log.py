@@ -152,7 +152,7 @@ async def test_change_refs_are_limited_by_position_and_caller_vectors(log: Log) 
     assert touched(0, c) == [(a, "a"), (b, "b"), (c, "c")]
     assert touched(a, b) == [(b, "b")]
     assert touched(0, c - 1, with_vectors=True) == [(b, "b")]
-    assert touched(0, c, with_vectors=True) == [(b, "b"), (c, "c")], "of what is gone nobody knows any more"
+    assert touched(0, c, with_vectors=True) == [(b, "b"), (c, "c")], "deleted messages are not listed"
 
 
 async def test_message_counts_of_users_add_up_over_many_batches(log: Log) -> None:

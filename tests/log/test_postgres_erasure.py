@@ -93,7 +93,7 @@ async def test_inactive_servers_without_indexes_do_not_keep_removals(postgres: P
     await log.write(Message("u", "m", 1, Role.USER, "x"))
     until = FeedPosition.from_sequence((await log.writer.delete("u", ["m"])).sequence)
     await lasting.delete_removals(until, 10)
-    assert await lost.read_pending_removals(1) is not None, "it is waited for"
+    assert await lost.read_pending_removals(1) is not None, "the removal waits for the follower"
     await stopped.close()
     connection = await database.connect()
     await connection.execute("UPDATE followers SET seen = now() - interval '2 days'")

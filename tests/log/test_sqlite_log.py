@@ -91,7 +91,7 @@ async def test_a_rare_metadata_entry_is_found_without_a_scan(log: Log) -> None:
         assert [message.message_id for message in await log.everything(message_filter=Filter(metadata=metadata))] == [
             "m17"
         ]
-    assert len(steps) < 60, "counting the common entry is all that takes long"
+    assert len(steps) < 60, "only counting the common entry is slow"
     steps.clear()
     page = await log.reader.read_encoded_page(
         "u", Filter(metadata=(("app", "phone"),)), after=None, pinned=2**62, limit=20
@@ -191,7 +191,7 @@ async def test_unindexed_filters_do_not_block_the_event_loop(log: Log, message_f
         await asyncio.sleep(0)
         turns += 1
     assert [message.message_id for message in await listing] == [matching.message_id]
-    assert turns > 2, "others had their turns meanwhile"
+    assert turns > 2, "other tasks must run meanwhile"
     plain = log.reader.read_page("u", EVERYTHING, before=None, pinned=6_000, limit=2)
     with pytest.raises(StopIteration):
         plain.send(None)  # the read completes without suspending

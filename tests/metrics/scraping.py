@@ -41,7 +41,7 @@ def read(text: str) -> Scrape:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             key = sample.name, tuple(sorted(sample.labels.items()))
-            assert key not in samples, f"{key} is there twice"
+            assert key not in samples, f"{key} is duplicated"
             samples[key] = sample.value
     return Scrape(text, samples)
 

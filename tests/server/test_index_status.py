@@ -61,7 +61,7 @@ def test_failing_indexer_is_reported_and_blocks_nothing_else(start: Start, own_s
         assert status(server).vector.error == ""
 
         by_time = server.query.LexicalSearch(q.LexicalSearchRequest(user_id="u", at_least=token), timeout=WAIT_S)
-        assert ids(by_time.items) == ["m"], "an empty search reads the log and waits for no index"
+        assert ids(by_time.items) == ["m"], "an empty search reads the log without waiting for an index"
         with pytest.raises(grpc.RpcError) as error:
             server.query.LexicalSearch(q.LexicalSearchRequest(user_id="u", query_text="x", at_least=token), timeout=0.3)
         assert refusal(error.value).reason == "INDEX_LAGGING"

@@ -54,7 +54,7 @@ def test_filter_with_too_many_metadata_entries_is_rejected(server: Server, user:
     few = q.ListMessagesRequest(user_id=user, filter=m.Filter(metadata={str(n): "\0" for n in range(1_001)}))
     with pytest.raises(grpc.RpcError) as error:
         server.query.ListMessages(few)
-    assert refusal(error.value).descriptions == ["must have at most 4 entries"], "what is too much is not looked at"
+    assert refusal(error.value).descriptions == ["must have at most 4 entries"], "excess entries are not parsed"
 
 
 def test_field_mask_with_too_many_paths_is_rejected(server: Server, user: str) -> None:
@@ -111,7 +111,7 @@ def test_malformed_request_is_rejected(damage: bytes, whole: int) -> None:
     request = i.WriteMessagesRequest(messages=[m.ChatMessage(content="x" * PIECE)] * (whole + 1))
     raw = request.SerializeToString() + damage
     expected, actual = parsed(i.WriteMessagesRequest.FromString, raw), parsed(written, raw)
-    assert actual == expected or actual is None, "it may be stricter, and never takes one for another"
+    assert actual == expected or actual is None, "the parser may be stricter but never returns another message"
 
 
 @pytest.mark.parametrize("tail", [b"\x0b" * 9, b"\x80" * 100_000, b"\x0a\xff\xff\xff\xff\x0f", b"\x0a"])

@@ -136,7 +136,7 @@ def test_previous_model_serves_until_the_new_index_is_complete_despite_crashes(d
         assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
         assert info(channel).embedding_model == NEW
         texts = [text for text in endpoint.embedded[NEW] if text.startswith("text")]
-        assert len(texts) < 3 * COUNT, "it went on where it was"
+        assert len(texts) < 3 * COUNT, "indexing resumed at its checkpoint"
     assert json.loads((data / "vectors" / "model.json").read_text())["collection"] == f"new-{DIMENSION}"
     assert b"secret-key" not in (data / "vectors" / "model.json").read_bytes()
 

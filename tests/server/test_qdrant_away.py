@@ -112,6 +112,6 @@ def test_unreachable_qdrant_server_is_reported_until_it_returns(start: Start, tm
                     q.SemanticSearchRequest(user_id="u", query_embedding=q.Embedding(values=[1, 0, 0, 0])), timeout=20
                 )
             assert refusal(error.value).reason == "INDEX_UNAVAILABLE"
-            assert time.monotonic() - began_at < 10, "it does not wait for who is away"
+            assert time.monotonic() - began_at < 10, "it does not wait for the unavailable server"
             with qdrant_at(port):
                 until(is_well)

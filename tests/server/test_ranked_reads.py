@@ -98,7 +98,7 @@ async def test_search_stops_below_the_minimum_score(
     finally:
         await index.close()
     assert len(hits.items) == count
-    assert index.limits == [28], "the page and a margin, once"
+    assert index.limits == [28], "one read of the page with a margin"
 
 
 def fill(directory: Path, upto: int) -> None:

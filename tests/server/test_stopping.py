@@ -39,5 +39,5 @@ async def test_slow_lexical_indexer_does_not_block_the_event_loop(
         (indexer,) = indexers
         indexer.send_signal(signal.SIGSTOP)
         asyncio.get_running_loop().call_later(0.5, let_go, indexer)  # during the shutdown
-    assert held_up == [None], "the loop was free while the indexer was waited for"
+    assert held_up == [None], "the event loop was not blocked while the server waited for the indexer"
     assert indexer.poll() is not None

@@ -34,7 +34,7 @@ def test_lazy_normalization_equals_a_complete_table() -> None:
     every = "".join(map(chr, EVERY_CODE))
     expected = every.translate(table_of_all())
     assert normalize(every) == expected
-    assert normalize(every) == expected, "remembered as it was worked out"
+    assert normalize(every) == expected, "the cached forms are equal"
 
 
 def test_normalized_forms_are_computed_on_demand() -> None:

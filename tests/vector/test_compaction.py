@@ -115,7 +115,7 @@ async def test_compaction_erases_removed_vectors_from_all_files(index: EdgeIndex
     gone = [vector(5000 + number) for number in range(len(USERS))]
     assert remaining(tmp_path, gone) == len(USERS)
     await index.erase_deleted()
-    assert index.reconcile_requested.is_set(), "the copy is to be compared with the message log"
+    assert index.reconcile_requested.is_set(), "the copy must be compared with the message log"
     assert await stored(index) == expected()
     assert versions(tmp_path) == ["2"]
     await index.close()

@@ -261,7 +261,7 @@ async def test_metadata_is_added_to_an_older_index_without_embedding(
             hits = await w.index.search("ann", vector_of("own"), message_filter, 100)
             messages = await w.reader.read_versions("ann", [hit.sequence for hit in hits])
             assert {message.message_id for message in messages.values()} == {*(f"m{n}" for n in range(9)), "late"}
-            assert w.indexer.texts_embedded == (1 if embeds else 0), "what is stored keeps its vectors"
+            assert w.indexer.texts_embedded == (1 if embeds else 0), "stored points keep their vectors"
 
 
 async def test_without_an_embedder_only_caller_vectors_are_stored(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ async def test_starting_over_resets_user_checkpoints(servers: Servers) -> None:
     await servers.ours.publish_progress(further(7))
     assert not await servers.known.is_lagging("ann", 7)
     await servers.ours.start_over()
-    assert await servers.known.is_lagging("ann", 7), "nothing of ann is in the index any more"
+    assert await servers.known.is_lagging("ann", 7), "the index contains no points of ann"
 
 
 async def test_progress_is_not_published_after_the_lock_is_lost(servers: Servers) -> None:
@@ -125,7 +125,7 @@ async def test_user_checkpoints_behind_the_bucket_are_deleted(servers: Servers, 
     for checkpoint in (3, 6, 7):
         assert not await servers.known.is_lagging("ann", 7)
         await servers.ours.publish_progress(IndexProgress(FeedPosition.from_sequence(checkpoint)))
-    assert count(postgres, servers.url, "index_users") == 0, "an erased user's id would stay there"
+    assert count(postgres, servers.url, "index_users") == 0, "otherwise the id of an erased user would remain"
     assert not await servers.known.is_lagging("ann", 7)
 
 
@@ -133,6 +133,6 @@ async def test_an_index_in_use_is_not_abandoned(servers: Servers) -> None:
     assert not await servers.known.delete_unused_state()
     assert not await servers.other.acquire()
     await servers.ours.release()
-    assert not await servers.known.delete_unused_state(), "another server uses it"
+    assert not await servers.known.delete_unused_state(), "another server uses the index"
     await servers.other.release()
     assert await servers.known.delete_unused_state()

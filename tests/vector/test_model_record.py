@@ -42,8 +42,8 @@ def test_a_model_record_restores_all_settings_except_keys(tmp_path: Path) -> Non
     assert not any(secret in written for secret in ("secret", "password", "key=k"))
     again = record.restore_settings(settings(HERE, "large", hybrid_cache_bytes=7_000_000))
     assert (again.embedder.kind, again.embedder.model, again.embedder.batch_size) == ("openai", "small", 50)
-    assert again.hybrid.cache_bytes == 7_000_000, "what is not the model's is as it is now"
-    assert again.openai.base_url == HERE, "the same endpoint, with what it needs"
+    assert again.hybrid.cache_bytes == 7_000_000, "settings of other components are the current ones"
+    assert again.openai.base_url == HERE, "the endpoint of the model is restored"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ def test_only_messages_that_fail_alone_become_dead_letters() -> None:
     assert suspects.record_failure([guilty, innocent]) is None
     assert guilty in suspects
     assert innocent in suspects
-    assert all(suspects.record_failure([guilty]) is None for _ in range(100)), "an outage is nobody's fault"
+    assert all(suspects.record_failure([guilty]) is None for _ in range(100)), "no message causes an outage"
     for _ in range(8):
         suspects.record_success([innocent, other])
         assert suspects.record_failure([guilty]) is None

@@ -94,7 +94,9 @@ async def test_a_log_uses_its_own_collection_or_one_without_an_owner() -> None:
     await QdrantIndex(client, "vectors", 4).upsert([POINT])  # as an earlier version did
     for _ in range(2):
         assert await QdrantIndex(client, "vectors", 4, log_id="ours").count() == 1
-    assert await QdrantIndex(client, "vectors", 4, is_new=True, log_id="ours").count() == 0, "restored: another epoch"
+    assert await QdrantIndex(client, "vectors", 4, is_new=True, log_id="ours").count() == 0, (
+        "a restored log has another epoch"
+    )
     with pytest.raises(ForeignCollectionError):
         await QdrantIndex(client, "vectors", 4, log_id="theirs").count()
 

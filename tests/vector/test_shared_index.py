@@ -208,7 +208,7 @@ async def test_a_hanging_leader_loses_the_lock_and_writes_nothing(
         slow.embedder.gate.set()
         await embedding.wait()
         assert written == []
-        assert await c.search_ids("ann", "tea") == ["m1"], "the other server has written it"
+        assert await c.search_ids("ann", "tea") == ["m1"], "the other server has indexed the message"
         await slow.die()
         await quick.stop()
 
@@ -230,7 +230,7 @@ async def test_a_batch_of_an_earlier_term_is_not_written(
         slow.embedder.gate.set()
         await c.write(new_message("milk", "m2"))
         await c.settled()
-        assert await c.search_ids("ann", "tea") == [], "what was deleted came back"
+        assert await c.search_ids("ann", "tea") == [], "deleted messages must not reappear"
         assert await c.index.count() == 1
         await slow.stop()
 
@@ -270,7 +270,7 @@ async def test_users_queried_on_any_server_are_indexed_first(postgres: PrivatePo
             await c.write(*(new_message(f"{user} {n}", f"m{n}", user) for n in range(200)))
         await embedder.called.wait()
         sequence = await c.reader.read_user_sequence("ann")
-        assert await c.known.is_lagging("ann", sequence), "any server may be asked"
+        assert await c.known.is_lagging("ann", sequence), "every server answers"
         await filling.until(lambda: "ann" in filling.indexer._hot.users())
         embedder.gate.set()
         while await c.known.is_lagging("ann", sequence):  # noqa: ASYNC110 - a state in the database

@@ -77,7 +77,7 @@ async def fails_after(*queries: str) -> bool:
 
 async def test_a_model_is_failing_after_several_consecutive_errors() -> None:
     assert await fails_after("fails", "fails", "fails")
-    assert not await fails_after("fails", "fails"), "two may be chance, however far apart"
+    assert not await fails_after("fails", "fails"), "two errors may be sporadic at any distance"
     for between in ("works", "a document"):
         assert not await fails_after("fails", "fails", between, "fails")
     assert not await fails_after("fails", "limited", "limited", "limited", "fails")
@@ -117,7 +117,7 @@ def test_a_user_is_hot_for_a_while_after_a_query() -> None:
     hot = HotUserTracker(60, lambda: now)
     assert hot.record_query("ann")
     now = 59.0
-    assert not hot.record_query("ann"), "was hot already"
+    assert not hot.record_query("ann"), "the user was already hot"
     assert hot.record_query("bob")
     assert hot.users() == ["bob", "ann"]
     now = 60.0

@@ -145,7 +145,7 @@ def test_request_may_use_short_enum_names(web: Web, user: str) -> None:
     written = web.client.post("/v1/messages", json={"messages": [{"userId": user, **item} for item in messages]}).json()
     at_least = {"atLeast": written["writeToken"]}
     listed = web.client.get(f"/v1/users/{user}/messages", params={"filter.role": "user", "order": "oldest_first"})
-    assert [item["role"] for item in listed.json()["items"]] == ["ROLE_USER"], "answers have the whole name"
+    assert [item["role"] for item in listed.json()["items"]] == ["ROLE_USER"], "responses have the full enum name"
     for role in ("user", "ROLE_USER"):
         search = {"userId": user, "queryText": "Basel OR noted", "filter": {"role": role}, **at_least}
         reply = web.client.post("/v1/messages/lexical_search", json=search).json()

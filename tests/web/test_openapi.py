@@ -91,7 +91,7 @@ def test_openapi_schemas_match_the_json_mapping(document: dict[str, Any]) -> Non
     assert message["metadata"]["additionalProperties"] == {"type": "string"}
     assert {"ROLE_USER", "user"} <= {*schemas["Role"]["enum"]}
     assert {"LIST_ORDER_OLDEST_FIRST", "oldest_first"} <= {*schemas["ListOrder"]["enum"]}
-    assert "supported" not in schemas["Verdict"]["enum"], "nobody asks for a verdict"
+    assert "supported" not in schemas["Verdict"]["enum"], "no request contains a verdict"
     recall = document["paths"]["/v1/recall"]["post"]
     assert {"$ref": "#/components/parameters/x-user-id"} in recall["parameters"]
     stream = document["paths"]["/v1/recall:stream"]["post"]["responses"]["200"]["content"]

@@ -58,7 +58,7 @@ def test_body_of_an_upgrade_request_is_not_a_second_request(web: Web, pause_s: f
         peer.sendall(inner + request("GET /healthz"))
         reply = all_read(peer)
     assert reply.startswith(b"HTTP/1.1 400 ")
-    assert reply.count(b"HTTP/1.1 ") == 1, "a malformed request ends its connection"
+    assert reply.count(b"HTTP/1.1 ") == 1, "a malformed request closes its connection"
 
 
 def test_requests_after_an_upgrade_are_answered_in_order(web: Web) -> None:
