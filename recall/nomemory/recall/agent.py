@@ -29,7 +29,7 @@ from nomemory.recall.synthesis.extractive import ExtractiveSynthesizer
 from nomemory.recall.tools.bound_tools import BoundTools
 
 _RESERVED_FALLBACK_S: Final = 2.0
-"""Search time reserved for the rules if a planner hangs, in seconds."""
+"""Search time reserved for `RulesPlanner` if a custom planner hangs, in seconds."""
 _NO_VALID_QUOTE: Final = ModelFailure(
     ModelFailureKind.NO_VALID_QUOTE, "no statement of the chat model had a valid quote"
 )
@@ -48,7 +48,7 @@ class RecallAgent:
             searches.
         model: reads the best messages and composes the answer. If the model is None or fails, the answer quotes the
             best messages.
-        budget: the host's budget with the changes from the request.
+        budget: the host's budget with the limits of the request applied.
         thresholds: the host's verdict thresholds for answers without a model.
     """
 
@@ -160,7 +160,7 @@ class RecallAgent:
         self, search: SearchSession, stop_reason: StopReason, synthesis: VerifiedView, skill: Skill
     ) -> RecallResult:
         if synthesis.verdict in _UNANSWERED and stop_reason is StopReason.SUFFICIENT:
-            stop_reason = StopReason.NO_GAIN  # The verdict overrides the planner's estimate.
+            stop_reason = StopReason.NO_GAIN  # The verdict overrides the planner's decision.
         skill_notes = (create_note(NoteKind.SKILL_IGNORED, text=text) for text in skill.notes)
         notes = (*self._notes, *skill_notes, *synthesis.notes)
         evidence = _select_evidence(search.collect_findings(), synthesis, self._budget.evidence_messages)

@@ -23,7 +23,7 @@ _NO_SKILL: Final = Skill("none", "No skill: the rules alone.", "")
 _DEFAULT_BUDGET: Final = Budget()
 
 
-async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optional and by keyword
+async def recall(  # noqa: PLR0913 - the public function; most parameters are optional and keyword-only
     stub: QueryStub,
     user_id: str,
     question: Question,

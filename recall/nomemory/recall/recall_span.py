@@ -1,4 +1,4 @@
-"""Trace a recall by the OpenTelemetry conventions for generative AI."""
+"""Trace a recall according to the OpenTelemetry conventions for generative AI."""
 
 from __future__ import annotations
 

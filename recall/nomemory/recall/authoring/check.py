@@ -71,11 +71,11 @@ def find_skill_folders(path: Path) -> list[Path]:
 
 
 def _to_absolute_path(folder: Path) -> Path:
-    return Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() would follow the links that the loader judges
+    return Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() would follow the symbolic links that the loader checks
 
 
 def _read_texts(folder: Path) -> dict[str, str]:
-    """Read all readable files of a skill, so that they can be checked even if the skill does not load."""
+    """Return the texts of a skill's files as far as they can be read, even if the skill does not load."""
     texts: dict[str, str] = {}
     try:
         files = SkillFolder(folder, folder.parent)

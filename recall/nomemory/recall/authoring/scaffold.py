@@ -34,7 +34,7 @@ SKILL_NAME_PATTERN: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _MAX_TITLE_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[。！？!?；;]|\.\s")
 _MARKUP: Final = str.maketrans('`_{}[]<>|#*=~\\"$^', "＇＿｛｝［］＜＞｜＃＊＝～＼＂＄＾")
-"""Replaces Markdown, YAML and JSON syntax with full-width look-alikes."""
+"""Translation table that replaces Markdown, YAML and JSON syntax with similar full-width characters."""
 _PLACEHOLDER: Final = re.compile(r"\{\{(\w+)\}\}")
 _WORD: Final = re.compile(r"[a-z0-9]{2,20}")
 _MAX_NAME_WORDS: Final = 4
@@ -68,7 +68,7 @@ class SkillNotCreatedError(RecallError):
 
 
 def to_single_line(sentence: str) -> str:
-    """Return a text as one line without control characters and Markdown, truncated to `MAX_SCENARIO_CHARS`."""
+    """Return a text as one line without control characters or Markdown syntax, truncated to `MAX_SCENARIO_CHARS`."""
     valid = sentence.encode("utf-8", "replace").decode("utf-8")
     chars = (" " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char for char in valid)
     text = " ".join("".join(char for char in chars if unicodedata.category(char) not in {"Cf", "Cn", "Co"}).split())
@@ -76,7 +76,7 @@ def to_single_line(sentence: str) -> str:
 
 
 def derive_skill_name(scenario: str) -> str:
-    """Return a skill name made of the English words of a description, or of a digest if it has no English words."""
+    """Return a skill name with English words of a description, or with a digest if the description has none."""
     words = [word for word in _WORD.findall(scenario.casefold()) if word not in _NAME_STOP_WORDS][:_MAX_NAME_WORDS]
     digest = hashlib.blake2b(scenario.encode(), digest_size=4).hexdigest()
     return "-".join(("recall", *(dict.fromkeys(words) or [digest])))[:_MAX_NAME_CHARS].rstrip("-")
@@ -106,7 +106,7 @@ class _DraftedLexicon(BaseModel):
 
 
 async def draft_lexicon(scenario: str, model: ChatModel) -> str:
-    """Ask a chat model for the text of `references/lexicon.md`, and remove invalid terms.
+    """Return a text for `references/lexicon.md` with the valid terms that a chat model suggests.
 
     Raises:
         ChatFailedError: the model returned no answer.

@@ -33,7 +33,7 @@ from nomemory.recall.tools.result import Hit, ToolResult
 _BUDGET: Final = Budget(result_items=200, result_chars=10_000_000, evidence_chars=10_000_000)
 """The limits of one read. They are so high that only the token limit has an effect."""
 _MESSAGE_TOKENS: Final = 25
-"""Assumed tokens of a short message, to estimate the number of messages to read."""
+"""Assumed number of tokens in a short message, for estimating the number of messages to read."""
 _MIN_READ: Final = 20
 _MAX_READ: Final = 200
 _MAX_RANKED: Final = 100
@@ -41,7 +41,7 @@ _RECENT_PARTS: Final = 2
 _RELATED_PARTS: Final = 4
 """Number of equal shares into which a section's tokens are divided. A message gets at most one share."""
 _MAX_REPLIES: Final = 8
-"""Number of top short messages that are shown with their preceding message."""
+"""Maximum number of short messages that are shown with their preceding message."""
 _REPLY_WITHIN: Final = timedelta(hours=1)
 _SHORTEST_CALL_S: Final = 0.001
 
@@ -63,7 +63,7 @@ async def build_context(
         metadata: gRPC metadata to send with every read.
 
     Raises:
-        QueryServiceUnavailableError: a call failed.
+        QueryServiceUnavailableError: the QueryService does not respond or rejects all reads.
         WriteTokenRejectedError: the write token belongs to another message log.
         IndexLaggingError: the indexes did not reach the write token in time.
     """
@@ -164,7 +164,7 @@ class _ContextBuilder:
         }
 
     async def _read_preceding_message(self, reply: RetrievedMessage) -> RetrievedMessage | None:
-        """Return the preceding message, if another sender sent it in the same conversation shortly before."""
+        """Return the message before a reply if another sender sent it in the same conversation within an hour."""
         arguments: dict[str, JsonValue] = {"message_id": reply.message_id, "before": 1, "after": 0}
         result = await self._other_tools.call(NEIGHBORS, arguments, self._get_remaining_time_s())
         preceding = result.items[0].message if result.items else reply

@@ -1,7 +1,7 @@
 """Render the messages of a context as text for a prompt.
 
-Each message is a line of JSON between two fences, as in the text from `as_prompt`. A stored message cannot imitate a
-fence or a line break.
+Each message is a line of JSON between two fences, as in the text from `RecallResult.as_prompt`. A stored message cannot
+contain the code of the fences or an unescaped line break.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def is_outdated(item: ContextMessage) -> bool:
 
 
 def add_fences(lines: str, zone: tzinfo | None, *, code: str = NO_CODE, explains_marks: bool) -> str:
-    """Put an introduction and fences around the lines of a context."""
+    """Return the lines of a context between fences, after an introduction."""
     introduction = _INTRODUCTION.format(zone=zone)
     head = f"{introduction}\n{_OUTDATED}" if explains_marks else introduction
     return f"{head}\n<<<MEMORY {code}\n{lines}MEMORY {code}>>>"

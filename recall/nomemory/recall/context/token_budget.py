@@ -13,7 +13,7 @@ from nomemory.recall.context.result import ContextMessage
 from nomemory.text.sentences import SENTENCE_END, mask_quotations
 
 _MIN_SHARE_TOKENS: Final = 60
-"""Minimum share of a message in tokens, even if the limit is small."""
+"""Minimum share of a message, in tokens, unless the limit of its section is lower."""
 
 
 class MessageSelection:
@@ -85,7 +85,10 @@ class MessageSelection:
 
 
 def compute_token_share(token_limit: int, share_count: int) -> int:
-    """Return the token limit for one message: an equal share of `token_limit`, but at least `_MIN_SHARE_TOKENS`."""
+    """Return the token limit for one message: an equal share of `token_limit`, but at least `_MIN_SHARE_TOKENS`.
+
+    If `token_limit` is lower than `_MIN_SHARE_TOKENS`, the result is `token_limit`.
+    """
     return max(token_limit // share_count, min(token_limit, _MIN_SHARE_TOKENS))
 
 

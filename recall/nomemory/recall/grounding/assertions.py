@@ -14,7 +14,7 @@ from nomemory.text.question_detection import contains_only_questions, ends_in_qu
 from nomemory.text.terms import extract_numbers, extract_terms
 
 _MIN_REPETITION_SHARE: Final = 0.75
-"""Minimum share of a message's words in the question for the message to count as a repetition of it."""
+"""A message repeats the question if the question contains at least this share of the message's words."""
 
 
 _MIN_CONTENT_WORDS: Final = 3
@@ -53,9 +53,9 @@ def can_answer_question(message: RetrievedMessage, question: Question, *, has_se
 
 
 def is_quotable(message: RetrievedMessage, question: Question) -> bool:
-    """Return whether a message can be quoted as an answer: it has content and is more than a question.
+    """Return whether a message can be quoted as an answer: it has content and does not consist only of questions.
 
-    If the sender has a name, a message that is a question is quotable too, unless it repeats the user's question.
+    If the sender has a name, a message of questions is also quotable, unless it repeats the user's question.
     """
     if not has_content(message.content, question) or _repeats_question(message.content, question):
         return False
@@ -65,8 +65,9 @@ def is_quotable(message: RetrievedMessage, question: Question) -> bool:
 def has_content(content: str, question: Question) -> bool:
     """Return whether a text is meaningful on its own, unlike "Perfect, thx" or emoji.
 
-    A text of one or two content words is meaningful only if it has a word of the question, a number, or a first-person
-    pronoun. Only four of 5,000 labeled messages in five datasets had fewer than three content words.
+    A text with fewer than three content words is meaningful only if it has a number, a word of the question, or a
+    content word and a first-person pronoun. Only four of 5,000 labeled messages in five datasets had fewer than three
+    content words.
     """
     words = extract_terms(content)
     if len(words) >= _MIN_CONTENT_WORDS:

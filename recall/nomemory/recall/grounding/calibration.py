@@ -15,7 +15,7 @@ _MIN_PROBABILITY: Final = 1e-4
 """Probabilities are clipped to this distance from 0 and 1."""
 _LEXICAL_OFFSET: Final = -2.2
 _LEXICAL_SLOPE: Final = 2.0
-"""With the offset, 0.75 becomes 0.5, and 0.6, where almost no query words match, becomes 0.2."""
+"""Together, the offset and the slope map 0.75 to 0.5. They map 0.6, the estimate if almost no words match, to 0.2."""
 
 
 def calibrate_sufficiency(sufficiency: Sufficiency) -> float:

@@ -71,7 +71,7 @@ class _RejectedCitations:
 
 @dataclass(frozen=True, slots=True)
 class _StatementTerms:
-    """The words of a statement that its quote must contain."""
+    """The words, figures and negation of a statement, with which a cited clause must agree."""
 
     words: frozenset[str]
     figures: frozenset[str]
@@ -178,9 +178,9 @@ def _cite_best_clause(text: str, messages: Iterable[RetrievedMessage]) -> Citati
 
 
 def _compute_word_share(claim: _StatementTerms, clause: Clause) -> float:
-    """Return the share of a statement's words in a clause.
+    """Return the share of a statement's words that a clause contains.
 
-    The share is 0 if the clause lacks a figure of the statement, or if only one of the two is negated.
+    The share is 0 if the clause lacks a figure of the statement, or if the clause and the statement differ in negation.
     """
     if not claim.figures <= extract_numbers(clause.text) or claim.is_negated != _is_negated(clause.text):
         return 0.0

@@ -41,7 +41,7 @@ def _verify_conflict(
 def _find_cited_statement(
     claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: RetrievedMessages
 ) -> Statement | None:
-    """Return the statement that cites the same message, preferably the same quote; None if there is none."""
+    """Return the statement that cites the claimed message, preferably the claimed quote; None if no statement does."""
     message = retrieval.get_message(claimed.message_id)
     if message is None or claimed.quote not in message.content:
         return None

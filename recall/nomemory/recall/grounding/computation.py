@@ -36,7 +36,7 @@ class QuantityKind(Enum):
 
     NUMBER = "number"
     DATE = "date"
-    """Days since the start of the calendar."""
+    """Ordinal of the date, as returned by `date.toordinal`."""
     TIME = "time"
     """Minutes since midnight."""
     DURATION = "span"
@@ -57,7 +57,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An operand that an equation states as a number, duration, date or time."""
+    """An operand or result of an equation. `number` is the number as written; None for a date or time of day."""
 
     quantity: Quantity
     number: Decimal | None = None

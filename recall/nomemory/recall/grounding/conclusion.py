@@ -1,4 +1,4 @@
-"""Build a memory view from a draft: verify, order, and mark superseded and contradictory statements."""
+"""Build a memory view from a draft: verify, annotate and sort the statements, find conflicts and decide the verdict."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _decide_by_rules(
 ) -> VerifiedView:
     """Detect contradictions, and decide the verdict from the estimated probability of an answer."""
     estimate = calibrate_sufficiency(findings.sufficiency) if findings.sufficiency else None
-    may_answer = estimate is None or estimate >= thresholds.possible  # Otherwise the contradiction is irrelevant.
+    may_answer = estimate is None or estimate >= thresholds.possible  # Ignore contradictions in irrelevant messages.
     unretracted = [item for item in findings.evidence if not item.message.retracted_by]
     pairs = list(find_contradictions(unretracted, findings.relations, question)) if may_answer else []
     figures = FigureChecker(question, findings.retrieval) if draft.is_model_written else None

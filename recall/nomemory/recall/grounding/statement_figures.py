@@ -2,7 +2,7 @@
 
 A figure is supported if a quote contains it, or if it can be computed from figures in the quotes. A quote also supports
 the date on which its message was sent, and dates relative to this date. A number is also supported if it equals the
-number of quotes. If a figure of a statement is not supported, the quotes replace the statement.
+number of quotes. If a figure or name of a statement is not supported, the quotes replace the statement.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UNIT_FACTORS: Final = frozenset(map(Decimal, (1, 2, 7, 10, 12, 24, 30, 52, 60, 
 _HALF_DAY: Final = 12
 _MINUTES: Final = 60
 _PREFIX_CHARS: Final = 3
-"""Number of characters in a name prefix. People shorten names at the end."""
+"""Minimum number of characters in a shortened name. Names are usually shortened at the end."""
 _LATIN_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _LIST_MARK: Final = re.compile(r"[,，、;；\n]|\band\b|和|\+|&")
 _ENDING: Final = re.compile(r"['’]s?$")
@@ -42,7 +42,7 @@ class FigureChecker:
     """Checks the figures and names in the statements of one answer.
 
     Args:
-        question: names in it are always supported, and relative dates are computed in its time zone.
+        question: the question. Its names are always supported, and dates are computed in its time zone.
         retrieval: the messages that statements may cite.
     """
 
@@ -74,7 +74,7 @@ class FigureChecker:
         if not _are_titles_quoted(text, quotes):
             return False
         if not _fold_words(quotes):
-            return True  # Names are spelled differently in another script.
+            return True  # The quotes are in another script, in which names are spelled differently.
         return all(_is_known_name(name, known_names) for name in self._find_names(text))
 
     def _find_names(self, text: str) -> Iterator[str]:
@@ -244,7 +244,7 @@ class _SupportedValues:
 
 
 def collect_numbers(quoted_figures: Iterable[Figure]) -> frozenset[Decimal]:
-    """Return all numbers that the figures may stand for."""
+    """Return all possible values of the numbers in the figures."""
     return frozenset(number for figure in quoted_figures for number in figure.numbers)
 
 
@@ -267,7 +267,10 @@ def _fold_words(texts: Iterable[str]) -> frozenset[str]:
 
 
 def _is_known_name(name: str, known_names: frozenset[str]) -> bool:
-    """Return whether a name equals a known name, or one is a prefix of the other."""
+    """Return whether a name equals a known name, is a prefix of a known name, or begins with a known name.
+
+    Names with non-ASCII characters are always accepted.
+    """
     folded = _fold_word(name)
     if not folded.isascii() or folded in known_names:
         return True

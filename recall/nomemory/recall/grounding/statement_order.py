@@ -31,7 +31,7 @@ def sort_by_relevance(
         for message_id in get_cited_message_ids(item)
     }
     pairs = [pair for pair in same_topic_pairs if position_by_id.keys() >= set(pair)]
-    for _ in pairs:  # Each iteration merges two connected groups.
+    for _ in pairs:  # Repeated, to merge topics that are connected through other pairs.
         for earlier, later in pairs:
             position_by_id[earlier] = position_by_id[later] = min(position_by_id[earlier], position_by_id[later])
     return tuple(

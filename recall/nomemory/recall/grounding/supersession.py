@@ -12,7 +12,7 @@ MIN_SIMILARITY: Final = 2.25
 
 
 MIN_SHARED_TERMS: Final = 0.25
-"""Minimum IDF-weighted share of words in both messages. Lower values also mark statements that are still valid."""
+"""Minimum IDF-weighted share of words that both messages contain. A lower minimum would also mark valid statements."""
 
 
 def find_superseding_messages(relations: Iterable[MessageRelation], cited: Collection[str]) -> dict[str, str]:
@@ -20,7 +20,7 @@ def find_superseding_messages(relations: Iterable[MessageRelation], cited: Colle
 
     Args:
         relations: pairs of related messages, ordered by the later message.
-        cited: ids of the messages that the statements cite; only these messages can supersede others.
+        cited: ids of the messages that the statements cite. Relations of other messages are ignored.
     """
     similar = [
         relation

@@ -28,9 +28,11 @@ def accept_model_verdict(
 ) -> Verdict | None:
     """Return a chat model's verdict if it is consistent with the verified statements, otherwise None.
 
+    A verified conflict changes the verdict to CONFLICTING, unless the model's verdict is INSUFFICIENT.
+
     Args:
         verdict: the chat model's verdict; None if the model gave no valid verdict.
-        has_valid_statement: whether one of the model's statements was verified.
+        has_valid_statement: whether a verified statement cites a message that was not retracted.
         has_contradiction: whether one of the model's conflicts was verified.
     """
     if verdict is Verdict.INSUFFICIENT:

@@ -48,7 +48,7 @@ class ChatEndpoint:
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
         self.dialect = EndpointDialect()
-        """The request format, the strictest until the endpoint rejects it."""
+        """The format of the next request: the strictest format that the endpoint has not rejected."""
 
     async def ask(self, prompt: Prompt, within_s: float | None = None) -> ChatAnswer:
         """Return the model's answer, within the endpoint's timeout or `within_s` seconds, whichever is shorter.

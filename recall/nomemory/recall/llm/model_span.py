@@ -1,4 +1,4 @@
-"""Trace chat model requests by the OpenTelemetry conventions for generative AI."""
+"""Trace chat model requests according to the OpenTelemetry conventions for generative AI."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Budget:
 
     @property
     def ranked_message_count(self) -> int:
-        """The number of messages to rank, so that both the evidence and the chat model get enough."""
+        """The number of messages to rank: enough for the evidence and for the chat model."""
         return max(self.evidence_messages, self.read_messages)
 
     def apply_request_limits(
@@ -60,7 +60,7 @@ class Budget:
         deadline_s: float = 0.0,
         answer_s: float = 0.0,
     ) -> Budget:
-        """Return a copy with the lower limits of a request; 0 keeps a limit.
+        """Return a copy in which lower limits of a request replace the limits of the host; 0 keeps a limit.
 
         A request may also raise `evidence_messages`, up to `MAX_EVIDENCE_MESSAGES`.
         """

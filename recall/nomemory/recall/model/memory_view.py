@@ -126,7 +126,7 @@ class Conflict:
 class MemoryView:
     """Verified statements by section.
 
-    Statements of a chat model are sorted by time, newest first; others by relevance.
+    If a chat model decided the verdict, statements are sorted by time, newest first; otherwise by relevance.
     """
 
     preferences: tuple[Statement, ...] = ()

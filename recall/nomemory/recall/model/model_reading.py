@@ -54,7 +54,7 @@ class ModelReading:
         calls: the number of requests to the endpoint.
         messages: the number of distinct messages that the model was shown.
         usage: the token counts of all requests; None if the endpoint does not report them.
-        failure: why the recall answered without the model; None if the model composed the answer.
+        failure: why the recall answered without the model; None if the model composed the answer or was not used.
     """
 
     calls: int = 0

@@ -15,7 +15,7 @@ from nomemory.text.question_detection import has_back_reference, is_statement
 from nomemory.text.time_range import TimeRange
 
 _MAX_QUERY_CHARS: Final = 500
-"""Maximum number of characters of a user turn in a query. Longer texts have several topics and are slow to embed."""
+"""Maximum number of characters of turns in a query. Longer texts have several topics and are slow to embed."""
 
 
 class Role(Enum):

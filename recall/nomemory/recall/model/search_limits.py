@@ -1,4 +1,4 @@
-"""Description of what a recall searched, and why it stopped."""
+"""Scope, results and stop reason of the search phase of a recall."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class StopReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SearchLimits:
-    """Describes what a recall searched: the widest time range and role, and the number of results.
+    """The searched scope, the number of results and the stop reason of a recall.
 
+    `time_range` and `role` are the smallest scope that contains all searched scopes.
     `sufficiency` is the probability that the message log contains the answer; None if no search estimated it.
     `sufficiency_threshold` is the minimum for the verdict SUPPORTED; None if the verdict does not depend on it.
     `reading` describes the work of a chat model. `empty_time_ranges` are time ranges in the question that contain no

@@ -13,7 +13,7 @@ class RecallStep:
     """A tool call of a recall, or a decision without a call if `tool` is empty.
 
     `arguments` never contain a user id. `word_hit_count` is the number of hits that contain words of the query; None if
-    unknown. `semantic_disabled` means that the call failed because semantic search is disabled.
+    unknown. `semantic_disabled` means that semantic search was unavailable during the call.
     """
 
     iteration: int

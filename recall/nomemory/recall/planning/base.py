@@ -18,8 +18,8 @@ from nomemory.recall.skills.loader import Skill
 class ToolCall:
     """A tool call that a planner requests.
 
-    The arguments are not trusted; `BoundTools` validates them. `weight` is below 1 for an additional query of a skill.
-    The scores of such a call are reduced, and added to the scores of other calls.
+    The arguments are not trusted; `BoundTools` validates them. `weight` is below 1 for an additional query, such as a
+    skill's rewrite. The scores of an additional query are reduced, and added to the scores of other calls.
     """
 
     tool: str
