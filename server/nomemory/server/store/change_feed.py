@@ -77,7 +77,7 @@ class ChangeFeed(Protocol):
         """Return the sequence number of the latest change of each bucket."""
 
     def has_messages(self, *, caller_vectors_only: bool) -> bool:
-        """Return whether the message log has any message, or with `caller_vectors_only`, any caller-supplied vector."""
+        """Return whether the message log has a message, or, with `caller_vectors_only`, a caller-supplied vector."""
 
     def read_changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` changes with `sequence > after`, ordered by sequence number."""

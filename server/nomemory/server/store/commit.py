@@ -24,7 +24,7 @@ from nomemory.server.store.tables import METADATA, REMOVALS, REQUESTS, USERS, VE
 from nomemory.server.store.versions import BucketState, MessageVersion, StoredRequest
 
 NUMBER_BYTES: Final = 16
-"""Size of a stored, big-endian id number."""
+"""Size in bytes of an id number, which is stored as a big-endian integer."""
 
 CONFLICT: Final = "exists with other content or fields"
 
@@ -176,7 +176,7 @@ class CommitPlan:
         return len(affected)
 
     def record_removals(self, user_id: str, removed: int, sequence: int) -> None:
-        """Record that SQL removed messages of a user; `sequence` is the sequence number of the last removal."""
+        """Record that a statement removed messages of a user; `sequence` is the sequence number of the last removal."""
         if removed:
             self.sequence = sequence
             self._add_to_count(user_id, -removed)

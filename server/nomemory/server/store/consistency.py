@@ -1,7 +1,7 @@
 """Detect that the message log has lost changes, and start a new epoch when the operator accepts the loss.
 
-The record `log.json` in the data directory holds the identity and the last known sequence number of the message log. A
-message log that is missing, or that is behind its record or an index, has lost changes.
+The record `log.json` in the data directory contains the identity and the last known sequence number of the message
+log. A message log that is missing, or that is behind its record or an index, has lost changes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def describe_loss(log: LogPosition | None, followers: Iterable[LogFollower], rec
     """Describe the changes that the message log has lost; return an empty string if there is no evidence of a loss.
 
     Indexes of another message log or epoch are ignored, because they will be rebuilt. A record of another message log
-    is evidence of a loss, because restoring a backup and accepting a loss both update the record.
+    or epoch is evidence of a loss, because restoring a backup and accepting a loss both update the record.
 
     Args:
         log: the position of the message log; None if there is no log.

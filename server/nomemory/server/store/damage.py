@@ -23,7 +23,7 @@ _PRIMARY: Final = 0xFF
 
 
 _STATEMENT_ERRORS: Final = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_INTERRUPT})
-"""Result codes that the statement causes, not the file."""
+"""Result codes of errors that the statement causes, not the file."""
 
 
 _CORRUPTION_ERRORS: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -52,7 +52,7 @@ class DamageRegistry:
 
     @property
     def checked_at(self) -> float | None:
-        """The time of the last complete inspection, in seconds since the Unix epoch."""
+        """The Unix time of the last inspection in seconds; None before the first inspection."""
         return self._checked_at
 
     @property
@@ -61,7 +61,7 @@ class DamageRegistry:
         return self._file
 
     def list_damaged_messages(self, user_id: str | None = None, prefix: str = "") -> list[DamagedMessage]:
-        """Return the damaged messages of a user, or of all users whose ids begin with `prefix`, by sequence number."""
+        """Return the damaged messages of a user, or of all users whose ids begin with `prefix`, in sequence order."""
         matching = [m for m in self._messages if (m.user_id == user_id if user_id else m.user_id.startswith(prefix))]
         return sorted(matching, key=lambda message: message.sequence)
 

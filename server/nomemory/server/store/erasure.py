@@ -2,7 +2,7 @@
 
 The table `removals` of the message log lists the messages to erase. A removal record is deleted only after every index
 has erased its message, so an interrupted erasure is repeated. While an index cannot erase its copies, the messages are
-erased from the other files only; the removal records stay in the message log, and the erasure is retried.
+erased from the other files only; the removal records remain in the message log, and the erasure is retried.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nomemory.server.store.protocol import ErasableLog
 from nomemory.server.store.results import PendingRemovals
 
 _REMOVALS_AT_ONCE: Final = 100_000
-"""Number of removed messages at which the erasure begins immediately."""
+"""Number of pending removals at which an erasure begins immediately."""
 
 
 _POLLS_PER_DEADLINE = 40
@@ -134,7 +134,7 @@ class ErasureTask:
         return True
 
     async def _postpone(self, obstacle: str, *, are_vectors_due: bool = False) -> None:
-        """Report why an erasure is blocked, and erase from the files that are not blocked if their erasure is due."""
+        """Report why an erasure is blocked, and erase the messages from the other files if their erasure is due."""
         self._faults.report(ERASURE, ERASURE_BLOCKED, obstacle)
         now = time.monotonic()
         if now >= self._other_files_due_at:

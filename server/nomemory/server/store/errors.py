@@ -1,4 +1,4 @@
-"""Errors of opening a message log."""
+"""Errors that occur when a message log is opened."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class ExpiryResult:
     """The result of removing one batch of expired messages.
 
     Attributes:
-        after: the user after whom the sweep continues; None at the end of the sweep.
+        after: the user id after which the sweep continues; None at the end of the sweep.
     """
 
     removed: int

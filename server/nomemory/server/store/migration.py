@@ -61,7 +61,7 @@ _DIFFERENT: Final = """\
 table {table}: {read.rows:,} rows were read and {stored.rows:,} stored, and their digests differ. Nothing was \
 migrated; run this command again"""
 
-# Every write first changes a row of one of these tables. Reads are not blocked.
+# Every write first locks or changes a row of one of these tables. Reads are not blocked.
 _LOCK: Final = "LOCK TABLE log_state, followers, buckets IN EXCLUSIVE MODE"
 _IDENTITY: Final = "SELECT log_id, epoch FROM log_state"
 _IS_EMPTY: Final = """
@@ -70,7 +70,7 @@ SELECT NOT EXISTS (SELECT 1 FROM users) AND NOT EXISTS (SELECT 1 FROM followers)
 """
 
 ReportProgress = Callable[[int, int], None]
-"""Called with the number of copied messages and the total."""
+"""Called with the number of copied messages and the total number of messages."""
 
 
 class MigrationError(Exception):
@@ -219,7 +219,10 @@ class _Migration:
         return digest
 
     async def _copy_state(self, log: LogPosition) -> None:
-        """Copy the state of the message log, and register this server as a follower, which keeps removal records."""
+        """Copy the state of the message log, and register this server as a follower.
+
+        Removal records are then kept until the indexes of this server have applied them.
+        """
         last_id = encode_id_number(read_bucket_state(self.source).last_id)
         await self.target.execute("UPDATE log_state SET log_id = $1, epoch = $2", *log.identity)
         await self.target.execute("UPDATE buckets SET sequence = $1, last_id = $2", log.sequence, last_id)

@@ -44,7 +44,7 @@ class RegisterFile:
     entries: int
 
     def read_erasures(self) -> Iterator[ErasureEntry]:
-        """Yield the erasures."""
+        """Yield the erasures in the file."""
         with self.path.open("rb") as lines:
             next(lines)
             for _ in range(self.entries):

@@ -6,7 +6,7 @@ from __future__ import annotations
 def build_users_condition(user_id: str | None, prefix: str) -> tuple[str, tuple[str, ...]]:
     """Return a condition on one user, or on all users whose ids begin with an ASCII prefix, and the values to bind.
 
-    SQLite compares texts by their bytes, so the prefix is a range of ids.
+    SQLite compares strings by their bytes, so the ids with the prefix form a range.
     """
     if user_id is not None:
         return "user_id = ?", (user_id,)

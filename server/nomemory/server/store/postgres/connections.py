@@ -159,4 +159,4 @@ def make_storage_fault(error: BaseException, operation: str) -> Fault:
 
 
 async def _skip_reset(_connection: object) -> None:
-    """Skip resetting a released connection, because its settings never change and a reset costs a round trip."""
+    """Skip the reset of a released connection. Callers restore changed settings, and a reset takes a round trip."""

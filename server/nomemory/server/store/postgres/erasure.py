@@ -1,6 +1,7 @@
 """Delete removal records that the indexes of all servers have applied, and vacuum the tables.
 
-The server cannot overwrite deleted rows in the free space, the write-ahead log and the copies of the database.
+NoMemory cannot overwrite deleted rows in the free space or the write-ahead log of PostgreSQL, or in copies of the
+database.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class PostgresLogErasure:
 
     Args:
         follower: the name of this server in the table `followers`.
-        is_lasting: whether this server has local indexes; removal records are kept until every such server has erased
-            the messages.
+        is_lasting: whether this server has local indexes. A server without local indexes is deleted from the table
+            `followers` when it stops, or after a day without activity.
     """
 
     def __init__(self, database: Database, follower: str, *, is_lasting: bool = True) -> None:

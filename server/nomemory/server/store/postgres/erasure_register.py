@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 DIGEST_OF_USER: Final = r"""
 sha256($2::bytea || sha256($1::bytea || 'user\000'::bytea || convert_to(user_id, 'UTF8')))
 """
-"""The digest of a user. Bind `RegisterKey.hmac_pads`."""
+"""The SQL expression for the digest of a user, with `RegisterKey.hmac_pads` bound to $1 and $2."""
 DIGEST_OF_MESSAGE: Final = r"""
 sha256($2::bytea || sha256($1::bytea
   || 'message\000'::bytea || convert_to(user_id, 'UTF8') || '\000'::bytea || convert_to(message_id, 'UTF8')))
 """
-"""The digest of a message. Bind `RegisterKey.hmac_pads`."""
+"""The SQL expression for the digest of a message, with `RegisterKey.hmac_pads` bound to $1 and $2."""
 
 _PAGE_ROWS: Final = 1_000
 _UPSERT: Final = """

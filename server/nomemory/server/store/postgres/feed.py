@@ -30,7 +30,7 @@ Row = Any
 
 
 class DatabaseUnavailableError(ConnectionError):
-    """The database is unavailable, so the read can be retried.
+    """The database is unavailable. The read can be retried.
 
     The error message is the SQLSTATE or the type of the database error.
     """
@@ -137,9 +137,9 @@ _SHARE_MIN: Final = 16
 
 
 class PostgresChangeFeed:
-    """The change feed of a PostgreSQL message log (`ChangeFeed`). Damaged messages are skipped.
+    """The change feed of a PostgreSQL message log (`ChangeFeed`). The content of damaged messages is omitted.
 
-    All methods raise DatabaseUnavailableError while the database is unavailable, and can be retried.
+    All methods raise DatabaseUnavailableError while the database is unavailable. A failed call can be retried.
     """
 
     def __init__(self, database: Database, damage_registry: DamageRegistry | None = None) -> None:
@@ -160,7 +160,7 @@ class PostgresChangeFeed:
         return FeedPosition(tuple(sequence for (sequence,) in self._connection.fetch(_REACHED)))
 
     def has_messages(self, *, caller_vectors_only: bool) -> bool:
-        """Return whether the message log has any message, or with `caller_vectors_only`, any caller-supplied vector."""
+        """Return whether the message log has a message, or, with `caller_vectors_only`, a caller-supplied vector."""
         table = "embeddings" if caller_vectors_only else "messages"
         return bool(self._connection.fetch(f"SELECT 1 FROM {table} LIMIT 1"))  # noqa: S608 - ours
 
@@ -180,7 +180,10 @@ class PostgresChangeFeed:
     def read_change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
     ) -> ChangeBatch:
-        """Return the changes after `after` and up to `until`; each bucket has an equal share of `limit`."""
+        """Return the changes after the position `after` and up to `until`, without the messages.
+
+        Each bucket has an equal share of `limit`, but at least 16 changes.
+        """
         ranges = {
             bucket: (after.get_sequence(bucket), until.get_sequence(bucket))
             for bucket in range(BUCKETS)

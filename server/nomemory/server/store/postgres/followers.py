@@ -48,7 +48,7 @@ def load_follower_name(path: Path) -> str:
 async def register_follower(
     database: Database, name: str, record: Checkpoint | None, *, is_lasting: bool = True
 ) -> None:
-    """Register this server in the table `followers`, which keeps removal records until its indexes have applied them.
+    """Register this server, so that removal records are kept until the indexes of this server have applied them.
 
     `record` is the checkpoint in the data directory. `is_lasting` is false for a server without local indexes, which
     can register again at any time.

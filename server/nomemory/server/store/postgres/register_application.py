@@ -99,7 +99,7 @@ class _RegisterApplication:
         return AppliedErasures(entries, users, of_users + await self._delete_messages())
 
     async def _load_entries(self, erasures: Iterable[ErasureEntry]) -> int:
-        """Add erasures to the register, and the sequence numbers that they affect to the temporary table `affected`."""
+        """Add erasures to the register, and to the table `affected` with the last sequence number that each affects."""
         await self._connection.execute(_CREATE)
         epochs, latest = await read_epochs(self._connection), await self._connection.fetchval(_LATEST)
         entries, unread = 0, iter(erasures)

@@ -73,7 +73,7 @@ POSTGRES: Final = SqlDialect(
 
 
 CHECKED: Final = "messages.wire, messages.sequence, messages.checksum"
-"""The columns of an encoded message and its checksum."""
+"""The columns of an encoded message, its sequence number and its checksum."""
 COLUMNS: Final = f"messages.user_id, messages.message_id, messages.ts_us, {CHECKED}"
 """The columns of a message."""
 IN_ANY_ORDER: Final = Clause("")

@@ -3,8 +3,8 @@
 The tables correspond to those in `sqlite/schema`, with these differences:
 
 - Keys of tables with user data begin with the bucket of the user (`compute_bucket`).
-- `messages` contains the lexical index: `keys` holds a number for each term, and `tokens` the text for phrase search
-  (`token_columns`).
+- `messages` contains the lexical index: the column `keys` has a hash for each term, and the column `tokens` has the
+  tokens of the message for exact checks (`token_columns`).
 - `log_state` has a single row, with the identity of the message log.
 - `followers` lists the servers whose indexes follow the message log, and the position up to which each has erased
   removals. A removal record is deleted when all followers have erased the message. For a server without local indexes,

@@ -18,9 +18,9 @@ SELECT buckets, sequences, ids,
   ARRAY(SELECT nextval('log_sequence') FROM generate_series(1, CASE WHEN locks > 0 THEN ?::integer END))
 FROM held
 """
-"""Lock buckets and draw sequence numbers.
+"""Lock buckets and allocate sequence numbers.
 
-The CASE expression depends on the locks, so numbers are drawn only after all locks are held.
+The CASE expression depends on the locks, so sequence numbers are allocated only after all locks are held.
 """
 
 EXISTING: Final = """

@@ -122,8 +122,8 @@ class PostgresTransaction:
     async def delete_expired_messages(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages.
 
-        Messages with an expiry time of their own come first, then messages of users after `after` that exceed the
-        maximum age. Each message is checked again after its bucket has been locked.
+        Messages with an expiry time of their own are removed first, then messages that exceed the maximum age, of users
+        whose ids follow `after`. Each message is checked again after its bucket has been locked.
         """
         expired = await self._fetch_keys(statements.EXPIRED, self._retention.now_us(), limit)
         cutoff_us = self._retention.compute_cutoff_us()

@@ -1,4 +1,4 @@
-"""Write the message log to PostgreSQL over several connections, with shared commits of queued jobs."""
+"""Write the message log to PostgreSQL over several connections, and commit several queued jobs together."""
 
 from __future__ import annotations
 

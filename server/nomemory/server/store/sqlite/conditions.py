@@ -1,6 +1,6 @@
 """The SQL dialect of SQLite, and the table of metadata entries.
 
-A metadata entry is stored as a hash, so rows are short. Retractions are stored as entries, too
+A metadata entry is stored as a hash, so rows are short. Retractions are also stored as entries
 (`build_retraction_key`). Entries are inserted and deleted in the same transaction as their messages.
 """
 
@@ -30,7 +30,7 @@ _HAS_ENTRY: Final = (
     " AND entry.ts = messages.ts AND entry.message_id = messages.message_id)"
 )
 BY_ENTRY: Final = "metadata_entries CROSS JOIN messages USING (user_id, ts, message_id)"
-"""A FROM clause for the messages with a metadata entry, in order. Bind `mark`.
+"""A FROM clause for the messages with a metadata entry, in time order; `mark` has to be bound.
 
 Unqualified columns are those of `metadata_entries`, so its index provides the order."""
 
@@ -68,7 +68,7 @@ _RETRACTED_BY: Final = f"""CASE WHEN EXISTS (
   FROM metadata_entries AS entry CROSS JOIN messages AS retraction USING (user_id, ts, message_id)
   WHERE entry.user_id = ? AND entry.mark = CAST('{RETRACTION.decode()}' || messages.message_id AS BLOB) AND {{live}}
   ORDER BY entry.ts DESC, entry.message_id DESC LIMIT 1
-) END"""  # noqa: S608 - no value of a caller is in it
+) END"""  # noqa: S608 - contains no caller-supplied value
 
 SQLITE: Final = SqlDialect(
     of_user=lambda user_id: Clause("user_id = ?", (user_id,)),

@@ -16,7 +16,7 @@ from nomemory.server.store.sqlite.schema import FORGOTTEN, put_meta, write_trans
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 _CHECKPOINT_TIMEOUT_MS = 100
-"""How long a checkpoint waits for readers, during which writes are blocked."""
+"""Maximum time that a checkpoint waits for readers. Writes are blocked in the meantime."""
 
 _INCREMENTAL = 2
 
@@ -61,7 +61,7 @@ class SqliteLogErasure:
         return await self._writer.run_between_commits(partial(self._release_free_pages, limit=limit))
 
     async def overwrite_unused_bytes(self, after: int, limit: int) -> int | None:
-        """Empty the write-ahead log, and overwrite the unused bytes of up to `limit` pages after a page."""
+        """Empty the write-ahead log, and overwrite the unused bytes of up to `limit` pages after page `after`."""
         return await self._writer.run_between_commits(partial(self._overwrite_batch, after=after, limit=limit))
 
     def close(self) -> None:

@@ -66,7 +66,7 @@ def merge_erasures(connection: sqlite3.Connection, erasures: Iterable[ErasureEnt
 
 
 def read_erasures(connection: sqlite3.Connection) -> Iterator[ErasureEntry]:
-    """Yield the entries."""
+    """Yield all entries of the register of erasures."""
     yield from map(ErasureEntry._make, connection.execute("SELECT digest, kind, epoch, seq, erased_us FROM erasures"))
 
 

@@ -29,7 +29,10 @@ _REMOVED = f"SELECT seq, user_id, message_id FROM removals WHERE {_BETWEEN}"  # 
 
 
 class SqliteChangeFeed:
-    """The change feed of a SQLite message log, read over its own connection. Damaged messages are skipped."""
+    """The change feed of a SQLite message log (`ChangeFeed`), with its own connection.
+
+    The content of damaged messages is omitted.
+    """
 
     def __init__(self, path: Path, damage_registry: DamageRegistry | None = None) -> None:
         self._rows = SqliteRows(path, damage_registry=damage_registry)
@@ -47,7 +50,7 @@ class SqliteChangeFeed:
         return FeedPosition.from_sequence(self._rows.read_sequence())
 
     def has_messages(self, *, caller_vectors_only: bool) -> bool:
-        """Return whether the message log has any message, or with `caller_vectors_only`, any caller-supplied vector."""
+        """Return whether the message log has a message, or, with `caller_vectors_only`, a caller-supplied vector."""
         table = "embeddings" if caller_vectors_only else "messages"
         return self._rows.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
 

@@ -38,9 +38,9 @@ class Inspection(NamedTuple):
 
 
 def inspect_log(path: Path, pause: Callable[[], bool] = lambda: True) -> Inspection:
-    """Check the checksum of every message and the integrity of every page, in short statements.
+    """Check the checksum of every message in short statements, and then the integrity of the database file.
 
-    `pause` is called after each statement, and ends the inspection early by returning False.
+    `pause` is called after each batch of messages. If `pause` returns False, the remaining messages are not checked.
     """
     with closing(open_read_only_log(path)) as connection:
         damaged = list[DamagedMessage]()
@@ -64,7 +64,7 @@ def _check_messages(connection: sqlite3.Connection, damaged: list[DamagedMessage
 
 
 class LogInspector:
-    """Inspects the message log periodically in a background thread, and as soon as a read has detected damage.
+    """Inspects the message log in a background thread, periodically and after a read has detected damage.
 
     Args:
         damage_registry: records the damage, and requests inspections.
@@ -84,7 +84,7 @@ class LogInspector:
         await asyncio.to_thread(self._inspect_repeatedly)
 
     def stop(self) -> None:
-        """End `run` after the current statement."""
+        """Ask `run` to return. A running inspection skips the remaining messages, but still checks the file."""
         self._stopped.set()
         self._damage_registry.inspection_requested.set()
 
@@ -120,7 +120,7 @@ SELECT count(*) FROM (
     WHERE u.messages <> ifnull(c.messages, 0) OR u.latest_seq < ifnull(c.latest, 0)
   UNION ALL SELECT user_id FROM ({_COUNTED}) WHERE user_id NOT IN (SELECT user_id FROM users)
 )
-"""  # noqa: S608 - no value of a caller is in it
+"""  # noqa: S608 - contains no caller-supplied value
 _RECOUNT = f"""
 INSERT INTO users SELECT user_id, latest, messages FROM ({_COUNTED}) WHERE TRUE
 ON CONFLICT DO UPDATE SET messages = excluded.messages, latest_seq = max(latest_seq, excluded.latest_seq)

@@ -73,11 +73,12 @@ class _PageQuery:
 
 
 class SqliteLogReader:
-    """Reads a SQLite message log (`LogReader`). An instance belongs to the event loop that created it.
+    """Reads a SQLite message log (`LogReader`). An instance belongs to one event loop.
 
     Args:
         retention: the retention policy, by which expired messages are hidden.
-        threads: the thread pool for long statements, which is closed before the reader; None to create a thread.
+        threads: the thread pool for long statements, which the caller must close before the reader; None to create a
+            pool of one thread.
     """
 
     def __init__(
@@ -177,7 +178,7 @@ class SqliteLogReader:
 
     async def list_conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
         """Return all conversations, the latest first, counting only versions with `sequence <= pinned`."""
-        # The + prevents the use of the index on conversations, which would need a lookup for each sequence.
+        # The + prevents the use of the index on conversations, which would need a lookup of `seq` for each row.
         pin = Clause("+conversation_id <> '' AND seq <= ?", (pinned,))
         where, values = join_clauses([SQLITE.of_user(user_id), pin, self._expiry.build_unexpired_clause()])
         statement = _CONVERSATIONS.format(where=where)
@@ -275,8 +276,8 @@ class SqliteLogReader:
     def _build_metadata_source(self, user_id: str, message_filter: Filter) -> tuple[str, list[Clause]]:
         """Return the FROM clause and the conditions that select messages by the metadata of a filter.
 
-        The query reads the rarest metadata entry first, unless the filter names a conversation, which selects fewer
-        messages.
+        The query reads the rarest metadata entry first, unless the filter names a conversation, which usually selects
+        fewer messages.
         """
         if not message_filter.metadata:
             return "messages", []

@@ -11,7 +11,7 @@
 - `metadata_entries` is described in `conditions`.
 - `erasures` is the register of erasures (`erasure_register`).
 - `epochs` lists the epochs of the message log in order. `epochs.seq` is the latest sequence number before the epoch.
-- `meta` has the id and the epoch of the message log.
+- `meta` contains single values, such as the id and the epoch of the message log.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ EPOCH = "epoch"
 LAST_ID = "last_id"
 """The key in `meta` of the last generated id number."""
 FORGOTTEN = "forgotten_seq"
-"""The key in `meta` of the sequence up to which removals have been deleted."""
+"""The key in `meta` of the sequence number up to which removal records have been deleted."""
 
 _EXPIRY = "CREATE INDEX messages_by_expiry ON messages (expire_us) WHERE expire_us IS NOT NULL;"
 _REQUESTS = """
@@ -114,7 +114,7 @@ CREATE TABLE users (
 {_REQUESTS}
 {METADATA_TABLE}
 {_REGISTER}
-"""  # noqa: S608 - no value of a caller is in it
+"""  # noqa: S608 - contains no caller-supplied value
 
 _FROM_1 = f"""
 ALTER TABLE messages ADD COLUMN expire_us INTEGER;
@@ -149,7 +149,7 @@ _NAMES: Final = {
 """Column names that differ from those of `tables`."""
 
 _ROWS_MAX: Final = 512
-"""Number of rows in one statement. SQLite releases the GIL for each statement, and reacquiring it takes time."""
+"""Maximum number of rows in one INSERT. `sqlite3` releases the GIL for each INSERT, and reacquiring it takes time."""
 
 
 def open_writable_log(path: Path) -> sqlite3.Connection:
@@ -290,7 +290,7 @@ def read_bucket_state(connection: sqlite3.Connection) -> BucketState:
 
 
 def format_column_list(columns: Iterable[str]) -> str:
-    """Return the names of columns of `tables` in this schema, as a SQL list."""
+    """Return the names of columns in the SQLite schema, separated by commas."""
     return ", ".join(_NAMES.get(column, column) for column in columns)
 
 

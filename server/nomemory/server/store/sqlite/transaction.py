@@ -46,7 +46,7 @@ _DELETE_ORPHANED_ENTRIES = """
 DELETE FROM metadata_entries AS e WHERE user_id=? AND NOT EXISTS
   (SELECT 1 FROM messages AS m WHERE m.user_id = e.user_id AND m.ts = e.ts AND m.message_id = e.message_id)
 """
-"""Executed last, because conditions on messages may use their entries."""
+"""Executed last, because the conditions of the other statements may use metadata entries."""
 _DELETE_ENTRY = "DELETE FROM metadata_entries WHERE (user_id, mark, ts, message_id) = (?, ?, ?, ?)"
 _DELETE_REQUESTS = "DELETE FROM requests WHERE user_id=?"
 _DELETE_MESSAGES = "DELETE FROM messages WHERE {condition}"
@@ -64,7 +64,7 @@ WHERE u.user_id > ? AND u.user_id <= ? LIMIT ?
 """
 
 _BUCKET = 0
-"""The only bucket."""
+"""The number of the only bucket of a SQLite message log."""
 
 
 class TransactionStep:
@@ -73,7 +73,7 @@ class TransactionStep:
     Expired messages are treated as missing and may be removed.
 
     Args:
-        initial: the state of the message log that the previous step returned.
+        initial: the state of the message log before this step.
     """
 
     def __init__(self, connection: sqlite3.Connection, initial: BucketState, retention: RetentionPolicy) -> None:
@@ -136,8 +136,8 @@ class TransactionStep:
     def delete_expired_messages(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages.
 
-        Messages with an expiry time of their own come first, then messages of users after `after` that exceed the
-        maximum age.
+        Messages with an expiry time of their own are removed first, then messages that exceed the maximum age, of users
+        whose ids follow `after`.
         """
         expired = self._fetch_keys(_EXPIRED, self._retention.now_us(), limit)
         cutoff_us = self._retention.compute_cutoff_us()

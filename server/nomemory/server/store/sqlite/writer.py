@@ -1,4 +1,4 @@
-"""Write the message log to SQLite in one thread, with shared commits of queued jobs."""
+"""Write the message log to SQLite in one thread, and commit several queued jobs together."""
 
 from __future__ import annotations
 
