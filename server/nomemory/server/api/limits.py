@@ -1,6 +1,7 @@
 """Process-wide limits on concurrent calls and request memory.
 
-A call above a limit gets RESOURCE_EXHAUSTED. A proxy can limit calls per client address (`deploy/haproxy/haproxy.cfg`).
+A call that exceeds a limit fails with RESOURCE_EXHAUSTED. A proxy can limit calls per client address
+(`deploy/haproxy/haproxy.cfg`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ MAX_WATCHES: Final = 1000
 MAX_PUBLIC_READS: Final = 100
 """Maximum number of concurrent reads of unauthenticated requests (health, reflection)."""
 MAX_REQUEST_BYTES: Final = 256 * 1024 * 1024
-"""Maximum memory of large requests in flight."""
+"""Maximum total size of the large requests in flight, in bytes."""
 _SMALL_REQUEST_BYTES: Final = 65_536
 """Requests up to this size do not count towards `MAX_REQUEST_BYTES`."""
 
 Reserve = Callable[[int], None]
-"""Reserves memory for bytes of the current request. Raises a Fault, OVERLOADED, at the limit."""
+"""Reserves memory for a number of bytes of the current request. Raises an OVERLOADED fault at the limit."""
 
 
 class ConcurrencyLimit:

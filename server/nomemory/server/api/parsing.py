@@ -21,7 +21,7 @@ from nomemory.server.faults import Fault, Reason, Violation, build_invalid_argum
 _CHUNK_BYTES: Final = 65_536
 """Number of bytes to parse before the event loop runs other tasks."""
 _SMALL_MESSAGE_BYTES: Final = 4_096
-"""Nested messages up to this size are not counted."""
+"""The fields of nested messages up to this size are not counted."""
 _MAX_ENTRIES: Final = 20_000
 """Maximum number of encoded fields in a request or in a message nested in it, such as ids, messages and metadata."""
 _MAX_NESTED_ENTRIES: Final = 100_000

@@ -31,8 +31,8 @@ _BULK_TIMEOUT_S: Final = 3600.0
 ReadRequest: TypeAlias = Callable[[Reserve], Awaitable[ProtoMessage]]
 """Reads and parses the request of a call.
 
-It must reserve memory with its argument before it parses, in one or several calls. It raises a Fault
-(MALFORMED_REQUEST, REQUEST_TOO_LARGE, …) if the request is missing or malformed.
+The function must call its argument once or several times to reserve memory before it parses the request. It raises a
+Fault (MALFORMED_REQUEST, REQUEST_TOO_LARGE, …) if the request is missing or malformed.
 """
 ReadNextRequest: TypeAlias = Callable[[Reserve], Awaitable[ProtoMessage | None]]
 """Reads and parses the next request of a stream like `ReadRequest`. Returns None at the end of the stream."""

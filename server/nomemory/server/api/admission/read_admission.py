@@ -29,7 +29,7 @@ class ReadLoad:
         running: the number of reads that hold a slot.
         waiting: the number of reads that wait for a slot.
         users: the number of users with reads in flight.
-        refused: the number of reads refused since the start of the process.
+        refused: the number of reads rejected since the start of the process.
     """
 
     running: int

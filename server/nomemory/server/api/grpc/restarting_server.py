@@ -50,7 +50,7 @@ class RestartingServer:
         return bound
 
     async def stop(self, grace_s: float) -> None:
-        """Stop the server after its calls in flight, but at most `grace_s` seconds later."""
+        """Stop the server when its calls in flight have completed, but after at most `grace_s` seconds."""
         if self._restarts is not None:
             self._restarts.cancel()
             await asyncio.wait([self._restarts])

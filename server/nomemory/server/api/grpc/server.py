@@ -58,13 +58,13 @@ class GrpcServer:
         """Start the server and return the bound address. If the port of `address` is 0, the system selects a free port.
 
         Raises:
-            ListenAddressError: the port is in use.
+            ListenAddressError: this machine does not have the address, or the port is in use.
             IdentitySettingsError: the TLS files cannot be loaded.
         """
         return await self._server.start(address)
 
     async def stop(self, grace_s: float) -> None:
-        """Stop the server after its calls in flight, but at most `grace_s` seconds later."""
+        """Stop the server when its calls in flight have completed, but after at most `grace_s` seconds."""
         await self._server.stop(grace_s)
 
     def _listen(self, address: ListenAddress) -> tuple[grpc.aio.Server, ListenAddress]:

@@ -45,7 +45,7 @@ register_url_convertor("segment", SegmentConvertor())
 
 
 class RemoteStatusError(Exception):
-    """The error status that another server returned; the endpoint passes it on unchanged."""
+    """The error status that another server returned. The endpoint returns the status unchanged to the client."""
 
     def __init__(self, status: status_pb2.Status) -> None:
         super().__init__(status.code)

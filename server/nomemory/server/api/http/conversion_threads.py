@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 _LARGE_BYTES: Final = 65_536
-"""Messages above this size are converted in threads. Others block the event loop for a few milliseconds at most."""
+"""Messages above this size are converted in threads. Smaller messages block the event loop for a few milliseconds."""
 _THREADS: Final = 2
 """Number of threads. Conversions hold the global interpreter lock, so more threads would slow down the event loop."""
 _Result = TypeVar("_Result")

@@ -1,4 +1,4 @@
-"""Error responses."""
+"""HTTP error responses, which contain a `google.rpc.Status` as JSON."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _TIMEOUT_PATTERN: Final = re.compile(r"\d{1,10}")
 
 
 def build_incoming_call(scope: Scope, grpc_path: str) -> IncomingCall:
-    """Return the incoming call that an HTTP request makes.
+    """Return the incoming call that an HTTP request represents.
 
     Raises:
         Fault: MALFORMED_REQUEST, the timeout or a value of the metadata is malformed.

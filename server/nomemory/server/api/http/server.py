@@ -61,7 +61,7 @@ class HttpServer:
         """Start the server and return the bound address. If the port of `address` is 0, the system selects a free port.
 
         Raises:
-            ListenAddressError: the port is in use.
+            ListenAddressError: this machine does not have the address, or the port is in use.
             IdentitySettingsError: the TLS files cannot be loaded.
         """
         try:
@@ -75,7 +75,7 @@ class HttpServer:
         return bound
 
     async def stop(self, grace_s: float) -> None:
-        """Stop the server after its requests in flight, but at most `grace_s` seconds later."""
+        """Stop the server when its requests in flight have completed, but after at most `grace_s` seconds."""
         if self._serving is None:
             for listener in self._sockets:
                 listener.close()

@@ -15,7 +15,7 @@ from nomemory.server.api.http.json_reply import UNCACHED
 from nomemory.server.api.http.request_body import JSON_LINES
 
 HEARTBEAT_S: Final = 15.0
-"""Idle time before an event stream sends an empty comment. Proxies close idle connections."""
+"""Idle time after which an event stream sends an empty comment, because proxies close idle connections."""
 _SEND_TIMEOUT_S: Final = 60.0
 """Timeout for sending one part of a stream."""
 _HEADERS: Final = {**UNCACHED, "x-accel-buffering": "no"}

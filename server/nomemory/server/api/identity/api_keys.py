@@ -53,7 +53,7 @@ def generate_key() -> ApiKey:
 
 
 def parse_key(text: str) -> ApiKey | None:
-    """Parse a key. The function returns None if the text is not a well-formed key."""
+    """Parse an API key; return None if the text is not a well-formed key."""
     match = _KEY_PATTERN.fullmatch(text)
     return ApiKey(match[1], match[2]) if match else None
 

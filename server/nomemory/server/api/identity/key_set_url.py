@@ -23,7 +23,7 @@ _REFRESH_S: Final = 300.0
 _MAX_AGE_S: Final = 3600.0
 """Maximum age of a key set. Older keys verify no tokens."""
 _MIN_FETCH_INTERVAL_S: Final = 10.0
-"""Minimum time between two fetches. It limits the load on the issuer that tokens with invented key ids cause."""
+"""Minimum time between two fetches. It limits the load that tokens with unknown key ids cause on the issuer."""
 _FETCH_TIMEOUT_S: Final = 5.0
 
 

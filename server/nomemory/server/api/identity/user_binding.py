@@ -13,7 +13,7 @@ from nomemory.server.message import ID_MAX_CHARS
 
 USER_ID: Final = "x-user-id"
 USER_ID_UTF8: Final = "x-user-id-bin"
-"""The user id in UTF-8. Text metadata of gRPC is limited to ASCII."""
+"""The metadata key of a user id in UTF-8. Text metadata of gRPC is limited to ASCII."""
 
 _FORBIDDEN_CHARS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 

@@ -31,7 +31,7 @@ _FAULT_KINDS: Final = {
 """The fault of each kind of failure. The other kinds do not indicate a fault of the model or its endpoint."""
 
 _SPORADIC: Final = frozenset({ModelFailureKind.RATE_LIMITED, ModelFailureKind.INVALID_OUTPUT})
-"""Failures of single requests. A working model has them, too."""
+"""Failures that also occur in single requests to a working model."""
 _MIN_SPORADIC: Final = 3
 """Number of consecutive failures after which a sporadic failure is a fault."""
 
@@ -39,7 +39,8 @@ _MIN_SPORADIC: Final = 3
 class ChatModelMonitor:
     """Counts the failures and the tokens of the chat model, and reports its active fault. Not thread-safe.
 
-    A fault becomes active when the chat model fails in a recall, and is cleared when the model gives a valid answer.
+    A sporadic failure becomes a fault after `_MIN_SPORADIC` consecutive failures, any other failure in `_FAULT_KINDS`
+    immediately. The fault is cleared when the chat model gives a well-formed answer.
     """
 
     def __init__(self, meters: Meters, faults: ActiveFaults) -> None:

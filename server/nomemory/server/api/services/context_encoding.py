@@ -8,7 +8,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 
 
 def encode_context_reply(built: BuiltContext) -> pb.BuildContextResponse:
-    """Encode a context."""
+    """Encode the result of BuildContext as its response."""
     return pb.BuildContextResponse(
         recent=map(_encode_message, built.recent),
         related=map(_encode_message, built.related),

@@ -38,7 +38,7 @@ _BLOCKED: Final = "Vectors cannot be erased now, see `faults` of GetIndexStatus,
 def list_erasure_residues(settings: Settings, erase_ts: Timestamp, *, is_blocked: bool) -> list[pb.ErasureResidue]:
     """Return the storage locations that still contain bytes of an erased user's messages.
 
-    A location has a purge time if this server purges it.
+    A location has a purge time only if this server can purge it.
 
     `erase_ts` is the time at which the deletion was committed. If `is_blocked` is true, vectors cannot be erased at the
     moment, and the message log keeps the deletion record.

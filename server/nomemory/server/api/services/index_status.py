@@ -30,7 +30,7 @@ LEXICAL_JOB = "lexical-indexer"
 """The name of the lexical indexer's job in the supervisor."""
 
 _DAMAGED_SEQUENCES_MAX = 100
-"""Maximum number of damaged sequences in a response."""
+"""Maximum number of sequence numbers of damaged messages in a response."""
 
 _EMBEDDER_KINDS: Final = {
     "none": pb.EMBEDDER_KIND_NONE,

@@ -1,4 +1,4 @@
-"""The IngestService."""
+"""The IngestService, which writes, imports and deletes messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REJECTIONS_MAX: Final = 1000
 
 _Result = TypeVar("_Result")
 _running_tasks: Final = set[asyncio.Task[Any]]()
-"""Strong references to running tasks. The event loop keeps only weak ones."""
+"""Strong references to running tasks. The event loop keeps only weak references."""
 
 
 async def run_to_completion(operation: Coroutine[Any, Any, _Result]) -> _Result:

@@ -1,4 +1,4 @@
-"""The QueryService."""
+"""The QueryService, which searches, lists and exports messages."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
 _WAIT_POLL_S: Final = 0.005
-"""Poll interval of reads that wait for an index."""
+"""Poll interval in seconds of reads that wait for an index."""
 _REPLY_RESERVE_S = 0.05
-"""Time before the deadline that reads do not spend on waiting for an index."""
+"""Time before the deadline, in seconds, at which a read stops waiting for an index."""
 _EXPORT_BATCH_MAX = 1000
 """Maximum number of messages in one batch of an export."""
 _INLINE_HIGHLIGHT_BYTES = 10_000
-"""Pages up to this size are highlighted on the event loop, which takes about 1 ms."""
+"""Maximum size of a page that is highlighted on the event loop, which takes about 1 ms."""
 _SEMANTIC_TIME_SHARE = 0.5
 """Share of the remaining time for the semantic search. If the embedder hangs, the lexical search uses the rest."""
 
@@ -220,7 +220,7 @@ class QueryService:
         )
 
     async def list_users(self, request: pb.ListUsersRequest, context: CallContext) -> pb.ListUsersResponse:
-        """Return a page of the users in the caller's namespace, or of all users without a namespace."""
+        """Return a page of the users in the caller's namespace, or of all users if the caller has no namespace."""
         query = decode_users(request, self.settings, context.user_prefix)
         async with self.slots.slot(context.caller.name):
             page = await self.user_listing.read_page(query.listing, query.page_size, request.cursor)
@@ -228,7 +228,7 @@ class QueryService:
         return pb.ListUsersResponse(users=users, next_cursor=page.next_cursor)
 
     async def export_messages(self, request: pb.ExportMessagesRequest, _context: CallContext) -> AsyncIterator[bytes]:
-        """Stream all messages that match a filter, in the order of the message log."""
+        """Stream all messages that match a filter, in time order from the oldest to the newest."""
         listing = decode_export(request, self.settings)
         batch_max = min(self.settings.limits.max_batch_messages, _EXPORT_BATCH_MAX)
         async for batch in self.time_listing.read_batches(listing, batch_max, request.cursor):

@@ -23,7 +23,7 @@ _SHOWN_IDS = 20
 
 
 def encode_recall_reply(result: RecallResult, *, evidence_chars: int, include_trace: bool) -> pb.RecallResponse:
-    """Encode a result. The content of each piece of evidence is truncated to `evidence_chars` characters."""
+    """Encode the result of a recall, with each evidence message truncated to `evidence_chars` characters."""
     return pb.RecallResponse(
         memory_view=_encode_view(result.memory_view),
         evidence=[_encode_evidence(item, evidence_chars) for item in result.evidence],
@@ -35,7 +35,7 @@ def encode_recall_reply(result: RecallResult, *, evidence_chars: int, include_tr
 
 
 def encode_step(step: RecallStep) -> pb.RecallStep:
-    """Encode a step."""
+    """Encode a step of a recall, with at most 20 message ids."""
     encoded = pb.RecallStep(
         iteration=step.iteration,
         thought=step.thought,

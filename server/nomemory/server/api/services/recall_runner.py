@@ -1,4 +1,4 @@
-"""Execution of recalls. No other module of the server calls `nomemory.recall`."""
+"""Execution of recalls. No other module of the server runs the recall agent."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RecallRunner:
     Attributes:
         stub: the QueryService stub that the recalls read messages from.
         metadata: the metadata of every read, such as the credentials for a remote QueryService.
-        monitor: records the failures and the tokens of the chat model.
+        monitor: records the failures and the token usage of the chat model.
     """
 
     stub: QueryStub

@@ -1,4 +1,4 @@
-"""The RecallService."""
+"""The RecallService, which answers questions from a user's messages and builds prompt contexts."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ _MIN_TIMEOUT_S: Final = 0.01
 _REPLY_RESERVE_SHARE: Final = 0.1
 """Share of the remaining time that is reserved for sending the reply."""
 _REPLY_RESERVE_MAX_S: Final = 1.0
-"""Maximum time that is reserved for sending the reply."""
+"""Maximum time in seconds that is reserved for sending the reply."""
 
 
 def _fit_to_deadline(budget: Budget, remaining_s: float) -> Budget:

@@ -1,4 +1,4 @@
-"""The ServerService."""
+"""The ServerService, which returns the properties and the load of the server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ServerService:
     ) -> pb.GetServerInfoResponse:
         """Return the properties of the server and of the caller.
 
-        Only callers without a namespace get the load of all users.
+        The response contains the read load of the server only if the caller has no namespace.
         """
         caller = context.caller
         response = pb.GetServerInfoResponse(

@@ -1,6 +1,6 @@
 """Validation of request fields.
 
-A `FieldChecker` collects the violations of a request, which is rejected with all of them.
+A `FieldChecker` collects the violations of a request. The fault that rejects the request lists all violations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _METADATA_KEY_MAX_CHARS: Final = 64
 _METADATA_VALUE_MAX_CHARS: Final = 1024
 
 Mask = frozenset[str] | None
-"""Names of the message fields to return. None: all fields."""
+"""Names of the message fields to return; None for all fields."""
 RETURNABLE_FIELDS = frozenset(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name) - {"embedding"}
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999, the range of Timestamp
 _NANOS = 1_000_000_000
@@ -123,7 +123,7 @@ class FieldChecker:
             self.add_violation(field, f"must have at most {maximum} entries")
 
     def check_text(self, field: str, value: str, *, maximum: int) -> str:
-        """Validate a text of at most `maximum` characters without NUL."""
+        """Validate that a text has at most `maximum` characters and no NUL."""
         if "\0" in value:
             self.add_violation(field, "must not contain NUL")
         if len(value) > maximum:
@@ -131,13 +131,13 @@ class FieldChecker:
         return value
 
     def check_question(self, field: str, value: str) -> str:
-        """Validate the text of a semantic search, which is not blank and has at most `max_query_chars` characters."""
+        """Validate that the text of a search is not blank and has at most `max_query_chars` characters."""
         if not value.strip():
             self.add_violation(field, "must not be blank")
         return self.check_text(field, value, maximum=self.settings.limits.max_query_chars)
 
     def check_role(self, field: str, value: int, *, required: bool) -> Role | None:
-        """Validate a role. The method returns None for ROLE_UNSPECIFIED."""
+        """Validate a role and return it, or None for ROLE_UNSPECIFIED."""
         if value == message_pb2.ROLE_UNSPECIFIED:
             if required:
                 self.add_violation(field, "must be set")

@@ -20,14 +20,14 @@ from nomemory.v1 import message_pb2
 _DELETE_BATCH_MAX: Final = 1000
 """Maximum number of ids in a DeleteMessagesRequest."""
 _NAME_MAX_CHARS: Final = 128
-"""Maximum length of an author's name."""
+"""Maximum length of an author's name in characters."""
 _METADATA_MAX_ENTRIES: Final = 32
 """Maximum number of metadata entries of a message."""
 _RETRACTS_MAX: Final = 32
-"""Maximum number of messages that one message retracts."""
+"""Maximum number of messages that one message can retract."""
 
 _MESSAGES_PER_YIELD = 32
-"""Number of messages to validate before the event loop runs other tasks. This takes about 0.5 ms."""
+"""Number of messages to validate before the event loop runs other tasks. Their validation takes about 0.5 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class WriteBatch:
     The message log assigns ids to messages without an id.
 
     Attributes:
-        on_conflict: what the message log does if a message with the same id and different content exists.
+        on_conflict: the policy for a message whose id exists in the message log with different content.
         request_id: the key that makes retries of the request idempotent; empty if the request has none.
         positions: the index of each message in its import request; empty for a write.
         rejected: the invalid messages of an import batch; empty for a write.
@@ -103,9 +103,7 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
 
 
 def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Filter | None:
-    """Validate a DeleteMessagesRequest.
-
-    The function returns the filter of the request, or None if the request lists message ids.
+    """Validate a DeleteMessagesRequest, and return its filter, or None if the request lists message ids.
 
     Raises:
         Fault: INVALID_FIELD.

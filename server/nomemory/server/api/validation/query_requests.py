@@ -139,7 +139,7 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
 def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tuple[int, int, Mask]:
     """Validate a GetNeighborsRequest.
 
-    The function returns the number of messages before the anchor, the number after it, and the field mask.
+    Return the number of messages before the anchor, the number of messages after the anchor, and the field mask.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -157,7 +157,7 @@ def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tup
 
 
 def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) -> Mask:
-    """Validate a BatchGetMessagesRequest. The function returns the field mask of the request.
+    """Validate a BatchGetMessagesRequest, and return its field mask.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -169,7 +169,7 @@ def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) ->
 
 
 def decode_count(request: pb.CountMessagesRequest, settings: Settings) -> Filter:
-    """Validate a CountMessagesRequest. Return its filter.
+    """Validate a CountMessagesRequest, and return its filter.
 
     Raises:
         Fault: INVALID_FIELD.

@@ -25,9 +25,9 @@ from nomemory.v1 import recall_service_pb2 as pb
 TURNS_MAX: Final = 20
 """Maximum number of turns in the context of a question."""
 _TURN_MAX_CHARS: Final = 4_000
-"""Maximum length of one turn."""
+"""Maximum length of one turn in characters."""
 _TURNS_MAX_CHARS: Final = 16_000
-"""Maximum length of all turns together."""
+"""Maximum length of all turns together in characters."""
 
 _NANOS = 1_000_000_000
 
@@ -47,7 +47,7 @@ class RecallQuery:
 def decode_recall(
     request: AnyRecallRequest, settings: Settings, host: Budget, now: datetime, dimension: int | None
 ) -> RecallQuery:
-    """Validate a RecallRequest.
+    """Validate a RecallRequest or a StreamRecallRequest.
 
     A request may lower the limits of the server's budget `host`, and may raise the amount of evidence. `now` is
     timezone-aware, and is used if the request does not set the current time. `dimension` is the dimension of the
