@@ -25,7 +25,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 AttributeValue = str | int | float | bool
-"""A span attribute value. It must not contain message content; use `show` for content."""
+"""A span attribute value. It must not contain message content; use `set_content_attribute` for content."""
 ERROR_TYPE: Final = "error.type"
 _CALL: Final = create_key("nomemory-call")
 _W3C: Final = TraceContextTextMapPropagator()
@@ -88,7 +88,7 @@ class CallTracer:
 def start_child_span(
     name: str, kind: SpanKind = SpanKind.INTERNAL, attributes: Mapping[str, AttributeValue] | None = None
 ) -> AbstractContextManager[Span | None]:
-    """Return a context manager that creates a child span, and yields None if the call is not recorded."""
+    """Return a context manager that yields a new child span, or None if the call is not recorded."""
     call = _get_current_call()
     if call is None or not get_current_span().is_recording():
         return _NO_SPAN

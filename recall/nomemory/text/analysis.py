@@ -20,7 +20,7 @@ from nomemory.text.stems import stem_words
 from nomemory.text.stop_words import CONTRACTION_HALVES, STOP_WORDS
 
 MAX_WORD_CHARS = 64
-"""Longer words are split because some engines reject them."""
+"""Maximum number of characters in a word. Longer words are split, because some search engines reject them."""
 
 _UNSPACED = (
     r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"

@@ -47,7 +47,7 @@ class PartialDate:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure in a text, with all values that it may stand for.
+    """A figure in a text, with all its possible values.
 
     Attributes:
         text: the original spelling.
@@ -63,7 +63,7 @@ class Figure:
 
 
 def find_figures(text: str) -> list[Figure]:
-    """Return the figures of a text without duplicates. Numbers inside a date or time are not listed separately.
+    """Return the figures of a text. Numbers inside a date or time are not listed separately.
 
     A standalone `one` or `一` is skipped because it is often a pronoun or part of another word.
     """

@@ -10,7 +10,7 @@ from nomemory.text.analysis import Token, TokenKind, extract_character_bigrams, 
 from nomemory.text.stop_words import STOP_WORDS
 
 _PREFIX_CHARS: Final = 3
-"""Number of characters in a name prefix. People shorten names at the end."""
+"""Number of characters in a name prefix. Names are usually shortened at the end."""
 
 _PREFIX_SUFFIX: Final = "…"
 """Suffix of name-prefix terms. No other term contains the character."""

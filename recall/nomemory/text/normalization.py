@@ -116,7 +116,7 @@ class _NormalizedForms(dict[int, str | int]):
     """Cache of the normalized form of each code point, filled on first use.
 
     Most processes encounter only a few different characters. Filling the whole table would take a third of an indexer's
-    startup time. Unchanged characters are cached, too, because a miss costs more than a hit.
+    startup time. Unchanged characters are also cached, because a miss costs more than a hit.
     """
 
     def __missing__(self, code: int) -> str | int:

@@ -15,9 +15,9 @@ _MAX_PARTS: Final = 4
 def select_query_parts(text: str) -> list[str]:
     """Return a short text unchanged; from a long text, select the first, the last and the two most informative parts.
 
-    The parts consist of whole sentences, in their original order. The most informative parts are those with the most
-    distinct terms. The first and last parts are always selected because people write their question before or after a
-    pasted text.
+    Parts end at sentence ends where possible, and keep their original order. The most informative parts are those with
+    the most distinct terms. The first and last parts are always selected because people write their question before or
+    after a pasted text.
     """
     if len(text) <= _PART_CHARS:
         return [text]

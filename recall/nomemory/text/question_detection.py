@@ -110,7 +110,7 @@ def is_statement(text: str) -> bool:
 
 
 def has_back_reference(text: str) -> bool:
-    """Return whether a text has a pronoun, such as "it" or "那", that earlier messages may resolve."""
+    """Return whether a text has a pronoun, such as "it" or "那", that may refer to an earlier message."""
     return _REFERS_BACK.search(text) is not None
 
 

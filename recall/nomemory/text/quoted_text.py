@@ -19,11 +19,11 @@ _REPORTING_WORDS: Final = re.compile(
     r"|转发|转|发[来的给了过]|来信|[说写问回]道?[了的]?$|[回复]复|原文|原话|通知",
     re.IGNORECASE,
 )
-"""Reporting verbs, mail headers and possessives. An introduction with one of these names an author."""
+"""Reporting verbs, mail headers and possessives. An introduction that contains one of them names an author."""
 _SENDER_IS_SUBJECT: Final = re.compile(
     r"^\W*(?:i|i['’]ve|we)\b|^\W*我们?(?:[说写问想回转发]|刚|又|就|也)", re.IGNORECASE
 )
-"""Matches the sender as the subject of the introduction. The quoted words are then the sender's own."""
+"""Pattern for an introduction whose subject is the sender. The sender is also the author of the quoted words."""
 _HEADER: Final = re.compile(r"^(?:From|Subject|To|Sent|发件人|主题|收件人)\s*[:：]", re.MULTILINE)
 _SALUTATION: Final = re.compile(
     r"^(?:Dear|Hi|Hello|Hey)\b[^\n,]{0,40},\s*$|^(?:尊敬的|亲爱的)[^\n]{0,30}[:：，,]", re.MULTILINE

@@ -80,7 +80,7 @@ def split_sentence_texts(text: str) -> list[str]:
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """Split a text into sentences. A quotation is never split, and empty sentences are skipped."""
+    """Split a text into sentences. Quotations that `find_quotations` returns are never split."""
     mask = mask_quotations(text)
     return [
         Sentence(clauses)

@@ -20,7 +20,7 @@ all any both each few more most other another some such no not own same also eve
 _NEGATED = "ain aren couldn didn doesn hadn hasn haven isn mightn mustn needn shan shouldn wasn weren wouldn"
 
 STOP_WORDS = frozenset(_FUNCTION_WORDS.split()) | frozenset(_NEGATED.split()) | CLITICS
-"""Normalized stop words of the index. Stop words rank only if a query has no other terms."""
+"""Normalized stop words of the index. Stop words affect the ranking only if a query has no other terms."""
 
 CONTRACTION_HALVES = frozenset(["don", "won"])
 """First halves of contractions ("don't") that are also words."""

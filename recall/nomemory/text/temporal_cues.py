@@ -24,7 +24,7 @@ _TELLS_OF_SELF: Final = 1 / 3
 
 
 def compute_temporal_cue_score(text: str) -> float:
-    """Return a score, 0 to 4/3, of how clearly a message says when something happened to its sender."""
+    """Return a score, 0 to 4/3, of how clearly a message states when something happened to its sender."""
     has_chinese = not text.isascii()
     says_when = (has_chinese and _SAYS_WHEN_CHINESE.search(text)) or _SAYS_WHEN_ENGLISH.search(text)
     return bool(says_when) + _TELLS_OF_SELF * bool(FIRST_PERSON.search(text))

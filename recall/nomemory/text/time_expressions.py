@@ -50,10 +50,10 @@ _PARTS_OF_MONTH: Final[dict[str, tuple[int, int | None]]] = {
     "middle of": (11, 20),
     "end of": (21, None),
 }
-"""First and last day of each part of a month; None is the end of the month."""
+"""First and last day of each part of a month. None means the last day of the month."""
 _DECEMBER: Final = 12
 _MAX_RANGES: Final = 4
-_EARLIEST_TIME: Final = datetime(1, 1, 3)  # noqa: DTZ001 - it gets the asker's zone; in any zone it can be converted to UTC
+_EARLIEST_TIME: Final = datetime(1, 1, 3)  # noqa: DTZ001 - the user's zone is added later; the time can be converted to UTC from any zone
 _UNIT_DAYS: Final = {"天": 1, "日": 1, "周": 7, "星期": 7, "礼拜": 7, "月": 30, "年": 365} | {
     "day": 1,
     "night": 1,
@@ -248,7 +248,7 @@ def _parse_english_date(match: re.Match[str], now: datetime) -> TimeRange | None
 
 
 def _parse_english_season(match: re.Match[str], now: datetime) -> TimeRange | None:
-    """Return the range of the last completed season, or of this year's season for "this"."""
+    """Return the range of the latest completed season with the given name, or of this year's season for "this"."""
     month = _SEASONS[match["s"].lower()]
     if match["w"].lower() == "this":
         return _build_month_range(now.year, month, now, months=3)

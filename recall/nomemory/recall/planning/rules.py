@@ -28,7 +28,7 @@ _PAGE_SIZE: Final = 20
 _CONVERSATION_PAGE_SIZE: Final = 50
 """Page size for conversational input. A message may rank low in one of the merged rankings and high in the other."""
 _NEIGHBOR_ANCHORS: Final = 2
-"""Number of top hits whose neighbors are read; the host reads others after the search."""
+"""Maximum number of top hits whose neighbors the planner reads."""
 _REWRITE_WEIGHT: Final = 0.5
 _LEXICON_WEIGHT: Final = 0.7
 _PHRASE_WEIGHT: Final = 0.7

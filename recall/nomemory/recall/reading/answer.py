@@ -49,7 +49,7 @@ _MAX_QUOTE_CHARS: Final = 2_000
 _MAX_THOUGHT_CHARS: Final = 300
 _MAX_EQUATION_CHARS: Final = 200
 _MAX_INTEGER: Final = 10**15 - 1
-"""Maximum integer: any 15-digit integer survives a conversion to double."""
+"""Maximum integer. A double represents every integer of 15 digits exactly."""
 
 _Entry = TypeVar("_Entry", bound=BaseModel)
 

@@ -16,7 +16,7 @@ from nomemory.text.terms import extract_terms
 _GAP_TOKENS: Final = 3
 """Number of tokens that separate two excerpts in JSON."""
 _MIN_NEIGHBOR_WEIGHT_SHARE: Final = 0.5
-"""Minimum share of the best weight for a sentence's neighbors to precede other sentences."""
+"""Sentences with at least this share of the best weight, and their neighbors, precede all other sentences."""
 _MAX_SENTENCE_TOKENS: Final = 200
 """Maximum number of tokens in a sentence. Longer sentences are split at a clause end or space."""
 _SPACE: Final = regex.compile(r"\s+")

@@ -1,4 +1,4 @@
-"""Prompts with which a chat model reads messages. A prompt never contains a user id."""
+"""Prompts for a chat model that reads messages. A prompt never contains a user id."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ _RANKING_INTRODUCTION: Final = (
 )
 _POOR_MATCH_NOTE: Final = "Nothing matches the question well: it may be that no message answers it."
 _POOR_MATCH_PROBABILITY: Final = 0.2
-"""Probability below which the prompt says that no message matches well."""
+"""Estimated probability of an answer below which the prompt states that no message matches well."""
 
 
 def build_system_prompt(skill: Skill) -> str:
@@ -159,8 +159,8 @@ def build_rejection_prompt(reason: str, lookups: int) -> str:
 def group_messages_by_day(lines: Sequence[Line]) -> Iterator[Line]:
     """Put a heading with the date before the messages of each day.
 
-    If several messages of a day belong to one conversation, the conversation gets a heading, too. The lines of the
-    messages then contain only the time.
+    If several messages of a day belong to one conversation, they are grouped under a heading that also names the
+    conversation. The lines of the messages contain the time without the date.
     """
     dated_lines = [(str(line["said"]).rpartition(" "), line) for line in lines]
     conversation_sizes = Counter((day, line.get("talk")) for (day, _, _), line in dated_lines)
@@ -187,7 +187,7 @@ _IN_HEADING: Final = frozenset({"id", "said", "talk"})
 
 
 def truncate_answer(text: str) -> str:
-    """Return a model's answer, truncated for the next prompt."""
+    """Return a model's answer for the next prompt, or a short placeholder if the answer is too long."""
     return text if len(text) <= _MAX_ANSWER_CHARS else json.dumps({"stop": False})
 
 

@@ -24,7 +24,7 @@ from nomemory.text.quoted_text import QuotedSpan, find_quoted_spans
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MIN_MESSAGES: Final = 40
-"""Minimum number of messages, shortened if necessary; more if the budget allows."""
+"""Number of top-ranked messages that are shortened rather than omitted. Further messages are added if they fit."""
 _TOP_MESSAGES: Final = 6
 """Number of top-ranked messages that may be longer than the others."""
 _TOKEN_CAPS: Final = ((1_200, 250), (800, 250), (600, 160), (400, 100), (250, 60), (120, 60), (60, 40))
@@ -33,7 +33,7 @@ _TOKEN_CAPS: Final = ((1_200, 250), (800, 250), (600, 160), (400, 100), (250, 60
 The first pair that fits all messages is used.
 """
 _FURTHER_MESSAGE_CAP: Final = 120
-"""The token limit for additional messages."""
+"""The token limit for each message that ranks below the first `_MIN_MESSAGES`."""
 _NEIGHBOR_CAP: Final = 60
 """The token limit for a preceding message or reply."""
 _LINE_TOKENS: Final = 100
@@ -42,7 +42,7 @@ _SHORT_TOKENS: Final = 14
 """Maximum number of tokens in a message that may need context, such as `both, since March`."""
 _QUESTION_TOKENS: Final = 60
 _INLINE_PRECEDING_TOKENS: Final = 40
-"""Maximum number of tokens in a preceding message without a separate line."""
+"""Maximum number of tokens of a preceding message that are shown in the line of its reply."""
 _EDGE_CHARS: Final = 18
 """Number of characters shown at each end of a text span."""
 _NO_LABEL: Final = "m100"

@@ -39,14 +39,14 @@ from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.definitions import NEIGHBORS
 
 _MAX_INVALID_ANSWERS: Final = 2
-"""Maximum number of invalid answers before the recall falls back to the rules."""
+"""Number of invalid answers after which the recall answers without the chat model."""
 _INVALID_OUTPUT: Final = ModelFailure(ModelFailureKind.INVALID_OUTPUT, "the chat model's output was invalid twice")
 _FALLBACK_S: Final = 0.5
-"""Time reserved for the rules in case the model hangs, in seconds."""
+"""Time reserved for an answer without the chat model if the model hangs, in seconds."""
 _FALLBACK_SHARE: Final = 0.2
-"""The reserved time as a share of the time limit, for recalls with a short one."""
+"""Maximum share of the remaining time that is reserved."""
 _TOP_MESSAGES: Final = 10
-"""Number of ranked messages before the newest messages on the topic."""
+"""Number of top-ranked messages that stay ahead of the newest messages on the topic."""
 
 
 class ReaderFailedError(RecallError):

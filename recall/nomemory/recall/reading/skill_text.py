@@ -1,6 +1,6 @@
 """Extract the text of a skill that a chat model needs for reading messages.
 
-Instructions for searching and for the answer format are omitted, because the prompt has its own.
+Instructions for searching and for the answer format are omitted, because the prompt already contains such instructions.
 """
 
 from __future__ import annotations

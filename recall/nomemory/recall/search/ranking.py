@@ -16,18 +16,18 @@ from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MES
 from nomemory.recall.tools.result import Hit, ToolResult
 
 MAX_REORDERED: Final = 20
-"""Number of top messages in which assertions are moved ahead of other messages."""
+"""Number of top messages among which assertions are moved ahead of other messages."""
 _BEST_SCORE: Final = 3.0
 _SIMILARITY_WEIGHT: Final = 0.1
 """Weight of one standard deviation of similarity, relative to the best score; measured in docs/quality.md."""
 _RECENCY_BOOST: Final = 0.3
 _RECENCY_MESSAGES: Final = 6
-"""Score boost of the newest top message over the oldest, for questions about the current state."""
+"""Score boost of the newest message over the oldest, and the number of top messages that are boosted."""
 _TOOL_WEIGHTS: Final = {SEMANTIC_SEARCH: 0.6, LEXICAL_SEARCH: 0.4, MESSAGES_LIST: 0.2}
 _SKILL_WEIGHT: Final = 1.5
-"""Weight of calls from a skill, relative to a ranking of the whole question."""
+"""Weight of additional queries, relative to a ranking of the whole question."""
 _PREFERENCE_BOOST: Final = 0.15
-"""Score boost for messages in the preferred role or time range."""
+"""Score boost for messages with the preferred role, and for messages in the preferred time range."""
 _SCORE_GAP: Final = 1.0
 """Score gap below the ranking of the whole question. No similarity boost can close the gap."""
 _RANK_SMOOTHING: Final = 10
@@ -38,7 +38,7 @@ _NO_DEFAULTS: Final = SkillDefaults()
 
 
 class _WeightedTool(NamedTuple):
-    """A search tool, and the weight of the query: 1 for the question, less for a text from a skill."""
+    """A search tool, and the weight of the query: 1 for the question, less for an additional query."""
 
     tool: str
     weight: float
@@ -52,7 +52,7 @@ class _MergedRanking:
     semantic_z_scores: dict[str, float] = field(default_factory=dict)
 
     def add_ranking(self, hits: Iterable[Hit]) -> None:
-        """Add the ranking of another scope; messages that it adds get at most the lowest score so far."""
+        """Add the ranking of another scope. New messages get at most the lowest score so far."""
         lowest_score = min(self.scores.values(), default=math.inf)
         for hit in hits:
             self.scores.setdefault(hit.message.message_id, min(hit.score, lowest_score))
@@ -78,7 +78,7 @@ class EvidenceRanking:
         self._ranked: tuple[bool, tuple[Evidence, ...]] | None = None
 
     def add_result(self, tool: str, result: ToolResult, weight: float = 1.0) -> None:
-        """Add the result of a tool call. A weight below 1 marks a query from a skill."""
+        """Add the result of a tool call. A weight below 1 marks an additional query."""
         for hit in result.items:
             self._messages.setdefault(hit.message.message_id, hit.message)
         self._ranked = None
@@ -95,7 +95,7 @@ class EvidenceRanking:
         """Return the evidence, best first. Equal scores are sorted by time, then by message id, both descending.
 
         In conversations with an assistant, messages that are semantically similar to the question or assert something
-        rank higher. If the question asks for the current state, newer messages rank higher, too. In conversations
+        rank higher. If the question asks for the current state, newer messages also rank higher. In conversations
         between named people, the order of HybridSearch is kept. If the input is a conversation rather than a question,
         the hybrid and the semantic ranking have equal weights.
         """
@@ -170,7 +170,7 @@ class EvidenceRanking:
     def _combine_scores(self) -> dict[str, float]:
         """Combine the scores of all tools.
 
-        If the question was ranked, only queries from a skill add to the ranking's scores.
+        If the question was ranked, only additional queries add to the ranking's scores.
         """
         question_scores = self._question_ranking.scores
         if self._question.is_conversation and question_scores:

@@ -1,4 +1,4 @@
-"""Search phase of a recall: makes tool calls within a budget, and collects their results."""
+"""Run the search phase of a recall: make tool calls within a budget, and collect their results."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _SEMANTIC_TIME_SHARE: Final = 1 / 3
 """Maximum share of the remaining time for semantic search. If the embedder hangs, lexical search uses the rest."""
 _SHORTEST_CALL_S: Final = 0.001
 _LAG_CHECK_S: Final = 0.5
-"""Time reserved for an index lag check if the search uses up its time, in seconds."""
+"""Minimum time for an index lag check, in seconds, even if the search has used up its time."""
 _MIN_RANKED: Final = 20
 """Minimum size of a ranking for a planner."""
 _MAX_EXCHANGES: Final = 40
 """Maximum number of short messages whose replies and preceding messages are read."""
 _MAX_NEWEST: Final = 5
-"""Maximum number of messages to read after the best message."""
+"""Maximum number of messages to read that are newer than the best message."""
 _MAX_CORRECTIONS: Final = 8
 """Maximum number of corrections to read per round."""
 _MAX_CORRECTION_CHAIN: Final = 3
@@ -60,7 +60,7 @@ class SearchSession:
     Args:
         tools: the search tools, which are bound to the user.
         skill: the skill that is passed to planners; its defaults also affect the ranking.
-        budget: the host's budget with the changes from the request.
+        budget: the host's budget with the limits of the request applied.
         on_step: an async callback that is awaited after each step.
     """
 
@@ -104,7 +104,7 @@ class SearchSession:
 
     @property
     def remaining_calls(self) -> int:
-        """Number of calls that a planner may still request, without those reserved for the neighbors of anchors."""
+        """Number of calls that a planner may still request, without the calls reserved for reading neighbors."""
         return max(0, self._budget.tool_calls - self._calls - self._count_reserved_calls())
 
     @property
@@ -299,7 +299,7 @@ class SearchSession:
     def build_limits(
         self, planner: str, stop_reason: StopReason, notes: tuple[Note, ...], reading: ModelReading, *, truncated: bool
     ) -> SearchLimits:
-        """Describe what the recall searched, and why it stopped."""
+        """Return the searched scope, the number of results and the stop reason of the recall."""
         widest = self._coverage.widest_scope
         return SearchLimits(
             time_range=widest.time_range,
@@ -355,7 +355,7 @@ class SearchSession:
         if call.tool != HYBRID_SEARCH:  # Rankings wait for both indexes on the server.
             await self._tools.wait_for_write(max(self.remaining_s, _SHORTEST_CALL_S))
         result = await self._tools.call(call.tool, call.arguments, self._get_call_timeout_s(call.tool))
-        # A semantic search that fails because no embedder is available does not count toward the limit.
+        # A semantic search that fails because semantic search is unavailable does not count toward the limit.
         self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_semantic_search
         self._record_result(call, result)
         self.round_results.append(result)
@@ -389,7 +389,7 @@ class SearchSession:
 
 
 def _is_reply(reply: RetrievedMessage, preceding: RetrievedMessage) -> bool:
-    """Return whether another sender sent a message in the same conversation shortly after the preceding message."""
+    """Return whether a message follows another sender's message in the same conversation within an hour."""
     is_recent = reply.ts - preceding.ts <= _REPLY_WITHIN and preceding.conversation_id == reply.conversation_id
     return is_recent and (preceding.role, preceding.name) != (reply.role, reply.name)
 

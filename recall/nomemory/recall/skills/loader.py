@@ -49,7 +49,7 @@ class SkillLibrary:
 
     Args:
         folders: the parent folders to search. The first folder that contains the skill is used.
-        default: name of the skill that is loaded if a request names none.
+        default: name of the skill that is loaded if a request names no skill.
     """
 
     def __init__(self, folders: Sequence[Path], default: str) -> None:

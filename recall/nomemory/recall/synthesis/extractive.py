@@ -26,8 +26,8 @@ _OFFSET: Final = -1.8
 _RANK_WEIGHT: Final = -1.0
 _GAP_WEIGHT: Final = 0.25
 _SIMILARITY_WEIGHT: Final = 0.65
-"""Coefficients for the log odds that a message is evidence: the logarithm of its rank, its score gap to the best
-message, and its similarity."""
+"""Coefficients for the log odds that a message is evidence: an offset, and weights for the logarithm of the rank, the
+score gap to the best message, and the similarity."""
 
 
 _DEFAULT_Z_SCORE: Final = 1.5
@@ -47,7 +47,7 @@ class ExtractiveSynthesizer:
     def __init__(self, quoted: float) -> None:
         self._quoted = quoted
 
-    async def draft_view(self, question: Question, skill: Skill, findings: SearchFindings) -> DraftView:  # noqa: ARG002 - the protocol's signature
+    async def draft_view(self, question: Question, skill: Skill, findings: SearchFindings) -> DraftView:  # noqa: ARG002 - `skill` is not used
         """Draft a memory view that quotes the most likely answers and the messages that retract them."""
         best = select_probable_evidence(select_quotable_evidence(findings.evidence, question), self._quoted)
         retracting_ids = {candidate.message.retracted_by for candidate in best}

@@ -58,7 +58,7 @@ _TRANSIENT: Final = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 )
 _EMBEDDER_FAILURE: Final = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN})
-"""Status codes of embedder failures. Lexical search still works after these."""
+"""Status codes of embedder failures. Lexical search still works after such a failure."""
 _INVALID_CALL: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND})
 _VECTOR: Final = "query_embedding.values"
 """The API field for the caller's vector."""
@@ -67,11 +67,11 @@ _AT_LEAST: Final = "at_least"
 _INDEX_LAGGING: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
 _COVERAGE_ITEMS: Final = 3
 SEMANTIC_DISABLED: Final = "meaning cannot be searched"
-"""Observation text when `semantic_disabled` is set."""
+"""Observation text for a semantic search that fails because semantic search is unavailable."""
 
 
 class _SemanticDisabledError(InvalidToolCallError):
-    """Semantic search was requested, but it is disabled on the server."""
+    """Semantic search was requested, but it is unavailable."""
 
 
 class BoundTools:
@@ -150,7 +150,7 @@ class BoundTools:
             return None
 
     async def call(self, tool: str, arguments: Mapping[str, JsonValue], timeout_s: float) -> ToolResult:
-        """Call a tool with a planner's arguments. If the call is invalid, the result is an observation with the reason.
+        """Call a tool with a planner's arguments. If the call is invalid, the result's observation states the reason.
 
         Raises:
             QueryServiceUnavailableError: the service rejects all reads.
@@ -184,7 +184,7 @@ class BoundTools:
     ) -> ToolResult:
         """Parse the arguments, and call the tool.
 
-        If the arguments are invalid, the result is an observation with the reason.
+        If the arguments are invalid, the result's observation states the reason.
         """
         try:
             parsed = parse_arguments(type_, arguments, self._before.tzinfo)
@@ -293,7 +293,7 @@ class BoundTools:
         return replace(result, items=tuple(kept))
 
     def _drop_inaccessible_hits(self, hits: Iterable[Hit]) -> list[Hit]:
-        """Remove messages that the recall may not see: sent at or after `before`, or in an excluded conversation."""
+        """Remove messages that were sent at or after `before`, or in a conversation that the binding does not allow."""
         admits = self._binding.allows_conversation
         return [hit for hit in hits if hit.message.ts < self._before and admits(hit.message.conversation_id)]
 
@@ -329,7 +329,7 @@ class BoundTools:
         )
 
     def _convert_error(self, raised: grpc.RpcError, arguments: Arguments) -> ToolResult:
-        """Convert a gRPC error to an observation, or raise an exception if all further calls would fail, too."""
+        """Convert a gRPC error to a failed result; raise an exception if all further calls would also fail."""
         error, is_semantic = decode_service_error(raised), isinstance(arguments, SemanticArguments)
         _raise_for_write_token(error)
         if self._has_caller_vector(arguments) and _VECTOR in error.violations:
@@ -365,7 +365,7 @@ class BoundTools:
 
 
 def _record_result(tool_span: Span, name: str, result: ToolResult) -> None:
-    """Set span attributes for a tool call, by the OpenTelemetry conventions for generative AI."""
+    """Set span attributes for a tool call according to the OpenTelemetry conventions for generative AI."""
     tool_span.set_attributes(
         {
             "gen_ai.operation.name": "execute_tool",

@@ -55,4 +55,4 @@ CALLABLE_TOOLS: Final[Mapping[str, ToolDefinition]] = MappingProxyType(
         HYBRID_SEARCH: ToolDefinition(HYBRID_SEARCH, "Find what answers a question, best first.", HybridArguments),
     }
 )
-"""All callable tools: the four tools, and the ranking for the rules. Chat models are not offered the ranking."""
+"""All callable tools: `TOOLS`, and `hybrid_search`, which is not offered to chat models."""

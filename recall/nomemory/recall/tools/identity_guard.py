@@ -20,7 +20,10 @@ _MAX_DEPTH = 16
 
 
 def remove_user_ids(arguments: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], int]:
-    """Remove all keys that name a user, even in strings that contain JSON; return also the number of removed keys."""
+    """Return a copy without keys that name a user, and the number of removed keys.
+
+    Keys in strings that contain JSON are also removed.
+    """
     return _remove_user_ids_from_object(arguments, 0)
 
 

@@ -43,7 +43,7 @@ class UserBinding:
     exclude_conversation_ids: tuple[str, ...] = ()
 
     def allows_conversation(self, conversation_id: str) -> bool:
-        """Return whether the recall may read a conversation. An empty id stands for messages without a conversation."""
+        """Return whether the recall may read a conversation. An empty id means messages without a conversation."""
         return self.conversation_id in {"", conversation_id} and conversation_id not in self.exclude_conversation_ids
 
 

@@ -49,7 +49,7 @@ class RequestBuilder:
 
         Raises:
             InvalidToolCallError: the time range is empty, or the filter names a conversation other than the binding's.
-                The methods that build search requests raise this error, too.
+                The methods that build search requests also raise this error.
         """
         return pb.ListMessagesRequest(
             **self._build_common_fields(arguments.filter),
@@ -67,7 +67,7 @@ class RequestBuilder:
         )
 
     def build_semantic_request(self, arguments: SemanticArguments) -> pb.SemanticSearchRequest:
-        """Build a semantic search request. If the query is `embedded`, the caller's vector is used."""
+        """Build a semantic search request. If the caller computed a vector for the query text, that vector is used."""
         request = pb.SemanticSearchRequest(
             **self._build_common_fields(arguments.filter),
             top_k=min(arguments.top_k, self._budget.result_items),
@@ -82,7 +82,7 @@ class RequestBuilder:
         return request
 
     def build_hybrid_request(self, arguments: HybridArguments) -> pb.HybridSearchRequest:
-        """Build a hybrid search request. If the query is `embedded`, the caller's vector is used."""
+        """Build a hybrid search request. If the caller computed a vector for the query text, that vector is used."""
         request = pb.HybridSearchRequest(
             **self._build_common_fields(arguments.filter),
             query_text=arguments.query_text,

@@ -51,7 +51,7 @@ class ToolResult:
         word_hit_count: number of items that contain words of the query; None if unknown.
         query_coverage: the largest share of the query's words that one of the best items contains, 0 to 1.
         semantic_unavailable: whether a hybrid search ran without its semantic part.
-        semantic_disabled: whether semantic search is disabled on the server.
+        semantic_disabled: whether the call showed that semantic search is unavailable.
         sufficiency: estimate of whether the message log contains the answer; None if unknown.
         relations: pairs of related messages among the hits.
         empty_time_ranges: time ranges in the query that contain no messages.

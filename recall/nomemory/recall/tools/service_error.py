@@ -47,7 +47,7 @@ def decode_service_error(error: grpc.RpcError) -> ServiceError:
 
 
 def _find_detail(status: status_pb2.Status, target: _Detail) -> _Detail:
-    """Fill a message from the first detail of the same type in a status; leave it empty if there is none."""
+    """Fill a message from the first detail of the same type in a status, if the status has such a detail."""
     for detail in status.details:
         if detail.Unpack(target):
             break

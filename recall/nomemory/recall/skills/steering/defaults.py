@@ -14,9 +14,9 @@ from nomemory.recall.model.question import Role
 from nomemory.recall.skills.steering.outline import InvalidEntry, SkillEntry, extract_first_word, normalize_key
 
 UNLIMITED_LOOKBACK: Final = timedelta.max
-"""The explicitly unlimited time window."""
+"""The lookback of a skill that explicitly sets no time limit."""
 TOP_K_MAX: Final = 200
-"""The API's maximum page size. The host's limit may be lower."""
+"""The API's maximum for `top_k`. The host's limit may be lower."""
 _FORM: Final = re.compile(
     r"P(?=[0-9T])(?:[0-9]{1,6}Y)?(?:[0-9]{1,6}M)?(?:[0-9]{1,6}W)?(?:[0-9]{1,6}D)?"
     r"(?:T(?=[0-9])(?:[0-9]{1,6}H)?(?:[0-9]{1,6}M)?(?:[0-9]{1,6}S)?)?"

@@ -17,12 +17,12 @@ from nomemory.text.stems import stem_word
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
 MAX_EXPANSIONS: Final = 16
-"""Maximum number of synonyms per sentence."""
+"""Maximum number of synonyms that are returned for a text."""
 MAX_ENTRIES: Final = 1_000
 MAX_ALIASES: Final = 32
 MAX_TERM_CHARS: Final = 40
 _MAX_TEXT_CHARS: Final = 4_000
-"""Maximum number of characters of a sentence to scan."""
+"""Maximum number of characters of a text to scan."""
 _GRAMMAR: Final = re.compile(r"[\"“”„‟「」『』()\x00-\x1f\x7f]")
 _NEGATION: Final = re.compile(r"(?:(?<=\s)|^)-+")
 _WORD: Final = regex.compile(r"([\p{Latin}\p{Greek}\p{Cyrillic}\p{M}\p{N}]+)(?:'s(?![\p{L}\p{N}]))?")
@@ -41,7 +41,7 @@ class Lexicon:
 
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _entries: dict[str, list[str]] = field(init=False, repr=False, compare=False, default_factory=dict)
-    """The canonical terms of each term, by its normalized form."""
+    """Lists of canonical terms, by the normalized form of a term or alias."""
 
     def __post_init__(self) -> None:
         for canonical, others in self.aliases.items():
@@ -53,8 +53,8 @@ class Lexicon:
         """Return the synonyms of the terms in a text.
 
         A Chinese term may match anywhere in the text. A term in another language matches whole words, regardless of
-        case and of singular or plural. If terms overlap, the longest one matches. At most `MAX_EXPANSIONS` synonyms are
-        returned, canonical terms first.
+        case and of singular or plural. If terms begin at the same position, the longest one matches. At most
+        `MAX_EXPANSIONS` synonyms are returned, canonical terms first.
         """
         matches = list(self._find_terms(_to_comparison_form(text[:_MAX_TEXT_CHARS]))) if self._entries else []
         canonical = dict.fromkeys(chain.from_iterable(self._entries[form] for form in matches))

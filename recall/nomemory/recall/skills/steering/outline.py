@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from nomemory.recall.skills.frontmatter import count_frontmatter_lines
 
 _PARSER: Final = MarkdownIt("commonmark").enable("table").disable(["code", "hr", "lheading", "reference"])
-"""Parser without indented code, rules, underlined headings and link definitions."""
+"""Markdown parser without indented code, thematic breaks, underlined headings and link definitions."""
 _PARSER.core.ruler.enableOnly(["block"])
 _COLON: Final = re.compile(r"[:：]")
 _SEPARATORS: Final = re.compile(r"[,，、;；/|]")
@@ -60,7 +60,7 @@ class InvalidEntry:
 class SkillEntry:
     """A key and a value: a list item split at its first colon, or the first two cells of a table row.
 
-    Markdown is removed.
+    Backticks and bold markers at both ends of the key and of the value are removed.
     """
 
     file: str
@@ -139,8 +139,8 @@ class SectionPart:
 class SkillSection:
     """The text under a first- or second-level heading. `kind` is None if the skill format does not define the heading.
 
-    Text before the first heading is a section without a title. Code blocks, HTML, block quotes and frontmatter are
-    omitted. Line numbers in `lines` start at 1. The first of the `parts` has the section's own heading.
+    Text before the first heading is a section without a title. Code blocks, HTML and frontmatter are omitted. Block
+    quotes have no entries. Line numbers in `lines` start at 1. The first of the `parts` has the section's own heading.
     """
 
     kind: SectionKind | None

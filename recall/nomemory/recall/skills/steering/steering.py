@@ -41,7 +41,7 @@ class PlannerConfiguration:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes about invalid entries, up to the maximum number of notes in a response."""
+        """Notes about the first invalid entries, and a note with the number of further invalid entries."""
         shown = tuple(map(str, self.invalid_entries[:_MAX_NOTES]))
         omitted_count = self.invalid_count - len(shown)
         return (*shown, f"{omitted_count} more entries of the skill are invalid") if omitted_count else shown
@@ -60,7 +60,7 @@ class PlannerConfiguration:
     def choose_initial_scope(self, question: Question) -> SearchScope:
         """Return the initial search scope.
 
-        The caller's preference comes first, then the question, then the skill's defaults.
+        The caller's preference takes precedence over the question, and the question over the skill's defaults.
         """
         time_range = question.time_range
         signal = question.analysis.time_signal
