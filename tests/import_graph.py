@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Arrow(NamedTuple):
+class ImportEdge(NamedTuple):
     """An import of one package or module by another."""
 
     start: str
@@ -45,7 +45,7 @@ def _imported(node: ast.AST) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def between_packages(modules: Mapping[str, Path]) -> dict[Arrow, str]:
+def between_packages(modules: Mapping[str, Path]) -> dict[ImportEdge, str]:
     """Return the imports between packages, each with one example.
 
     A package is a folder. A module next to packages counts as a package.
@@ -57,24 +57,24 @@ def between_packages(modules: Mapping[str, Path]) -> dict[Arrow, str]:
         for module, file in modules.items()
     }
     return {
-        Arrow(packages[module], packages[name]): f"{module} imports {name}"
+        ImportEdge(packages[module], packages[name]): f"{module} imports {name}"
         for module, file in modules.items()
         for name in sorted(imports(file))
         if name in modules and packages[name] != packages[module]
     }
 
 
-def between_files(modules: Mapping[str, Path]) -> dict[Arrow, str]:
+def between_files(modules: Mapping[str, Path]) -> dict[ImportEdge, str]:
     """Return the imports between modules, without those of `__init__`."""
     return {
-        Arrow(module, name): f"{module} imports {name}"
+        ImportEdge(module, name): f"{module} imports {name}"
         for module, file in modules.items()
         for name in sorted(imports(file))
         if name in modules and name != module and not is_within(module, name)
     }
 
 
-def on_cycles(arrows: Mapping[Arrow, str]) -> dict[Arrow, str]:
+def on_cycles(arrows: Mapping[ImportEdge, str]) -> dict[ImportEdge, str]:
     """Return the imports that are part of a cycle."""
     targets: dict[str, set[str]] = {}
     for start, end in arrows:

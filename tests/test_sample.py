@@ -36,7 +36,7 @@ LATIN = re.compile(r"[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SampleMessage:
     """A message of the sample."""
 
     user_id: str
@@ -75,8 +75,8 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def messages() -> list[Said]:
-    return [Said(**row) for row in rows("messages.jsonl")]
+def messages() -> list[SampleMessage]:
+    return [SampleMessage(**row) for row in rows("messages.jsonl")]
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +84,11 @@ def questions() -> list[Question]:
     return [Question(**row) for row in rows("questions.jsonl")]
 
 
-def of_user(messages: list[Said], user_id: str) -> list[Said]:
+def of_user(messages: list[SampleMessage], user_id: str) -> list[SampleMessage]:
     return [message for message in messages if message.user_id == user_id]
 
 
-def conversations(messages: list[Said]) -> Iterator[list[Said]]:
+def conversations(messages: list[SampleMessage]) -> Iterator[list[SampleMessage]]:
     for _, group in groupby(messages, key=lambda message: (message.user_id, message.conversation_id)):
         yield list(group)
 
@@ -101,7 +101,7 @@ def test_every_message_has_the_fields_of_the_format() -> None:
         assert row["content"].strip()
 
 
-def test_times_are_utc_and_metadata_values_are_strings(messages: list[Said]) -> None:
+def test_times_are_utc_and_metadata_values_are_strings(messages: list[SampleMessage]) -> None:
     for message in messages:
         assert message.ts.endswith("Z")
         assert message.at.utcoffset() == timedelta()
@@ -109,13 +109,13 @@ def test_times_are_utc_and_metadata_values_are_strings(messages: list[Said]) -> 
     assert any(message.metadata for message in messages)
 
 
-def test_message_ids_are_unique_and_contain_their_user(messages: list[Said]) -> None:
+def test_message_ids_are_unique_and_contain_their_user(messages: list[SampleMessage]) -> None:
     keys = Counter((message.user_id, message.message_id) for message in messages)
     assert set(keys.values()) == {1}
     assert all(message.message_id.startswith(f"{message.user_id}-") for message in messages)
 
 
-def test_the_sample_has_two_main_users_and_a_small_third(messages: list[Said]) -> None:
+def test_the_sample_has_two_main_users_and_a_small_third(messages: list[SampleMessage]) -> None:
     sizes = Counter(message.user_id for message in messages)
     assert set(sizes) == {"lin", "sam", "mei"}
     assert 300 <= sizes.total() <= 400
@@ -123,13 +123,13 @@ def test_the_sample_has_two_main_users_and_a_small_third(messages: list[Said]) -
     assert sizes["mei"] == 10
 
 
-def test_conversation_messages_are_contiguous(messages: list[Said]) -> None:
+def test_conversation_messages_are_contiguous(messages: list[SampleMessage]) -> None:
     runs = Counter(run[0].conversation_id for run in conversations(messages))
     assert set(runs.values()) == {1}
     assert all(run[0].conversation_id.startswith(f"{run[0].user_id}-") for run in conversations(messages))
 
 
-def test_times_are_nondecreasing_with_few_ties(messages: list[Said]) -> None:
+def test_times_are_nondecreasing_with_few_ties(messages: list[SampleMessage]) -> None:
     ties = 0
     for user_id in ("lin", "sam", "mei"):
         for earlier, later in pairwise(of_user(messages, user_id)):
@@ -139,7 +139,7 @@ def test_times_are_nondecreasing_with_few_ties(messages: list[Said]) -> None:
 
 
 @pytest.mark.parametrize("user_id", ["lin", "sam"])
-def test_each_main_user_spans_a_year_in_many_conversations(messages: list[Said], user_id: str) -> None:
+def test_each_main_user_spans_a_year_in_many_conversations(messages: list[SampleMessage], user_id: str) -> None:
     user_messages = of_user(messages, user_id)
     assert user_messages[-1].at - user_messages[0].at >= timedelta(days=365)
     assert len({message.conversation_id for message in user_messages}) >= 20
@@ -147,18 +147,18 @@ def test_each_main_user_spans_a_year_in_many_conversations(messages: list[Said],
 
 
 @pytest.mark.parametrize("user_id", ["lin", "sam"])
-def test_each_main_user_writes_in_both_languages(messages: list[Said], user_id: str) -> None:
+def test_each_main_user_writes_in_both_languages(messages: list[SampleMessage], user_id: str) -> None:
     contents = [message.content for message in of_user(messages, user_id) if message.role == "user"]
     assert sum(bool(HAN.search(text)) for text in contents) >= 4
     assert sum(bool(LATIN.search(text)) for text in contents) >= 10
 
 
-def test_only_short_replies_repeat_in_the_sample(messages: list[Said]) -> None:
+def test_only_short_replies_repeat_in_the_sample(messages: list[SampleMessage]) -> None:
     counts = Counter(message.content for message in messages)
     assert {content for content, times in counts.items() if times > 1} <= SHORT_REPLIES
 
 
-def test_difficult_kinds_of_text_are_included(messages: list[Said]) -> None:
+def test_difficult_kinds_of_text_are_included(messages: list[SampleMessage]) -> None:
     contents = [message.content for message in messages]
     assert sum(len(content) >= 1000 for content in contents) >= 3
     assert sum(len(content) <= 4 for content in contents) >= 5
@@ -169,7 +169,7 @@ def test_difficult_kinds_of_text_are_included(messages: list[Said]) -> None:
 
 @pytest.mark.parametrize("canary", CANARIES)
 def test_canary_words_occur_in_the_messages_of_one_user_only(
-    messages: list[Said], questions: list[Question], canary: str
+    messages: list[SampleMessage], questions: list[Question], canary: str
 ) -> None:
     holders = {message.user_id for message in messages if canary.lower() in message.content.lower()}
     assert holders == {"mei"}
@@ -183,7 +183,7 @@ def test_question_ids_are_unique_and_all_categories_used(questions: list[Questio
     assert {question.category for question in questions} == CATEGORIES
 
 
-def test_evidence_is_earlier_messages_of_the_user(messages: list[Said], questions: list[Question]) -> None:
+def test_evidence_is_earlier_messages_of_the_user(messages: list[SampleMessage], questions: list[Question]) -> None:
     messages_by_id = {(message.user_id, message.message_id): message for message in messages}
     for question in questions:
         assert len(set(question.evidence)) == len(question.evidence)
@@ -213,7 +213,9 @@ def test_changes_and_contradictions_have_several_evidence_messages(questions: li
             assert len(question.evidence) >= 2, question.question_id
 
 
-def test_readme_names_existing_messages_and_correct_counts(messages: list[Said], questions: list[Question]) -> None:
+def test_readme_names_existing_messages_and_correct_counts(
+    messages: list[SampleMessage], questions: list[Question]
+) -> None:
     page = (SAMPLE / "README.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\b(?:lin|sam|mei)-\d{4}\b", page))
     assert named

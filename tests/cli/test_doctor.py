@@ -90,11 +90,11 @@ def test_server_without_version_information_is_a_failure(
     own_settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def as_before(*arguments: Any) -> tuple[list[Service], ReadAdmission]:  # noqa: ANN401 - handed on
+    async def make_services_without_server_info(*arguments: Any) -> tuple[list[Service], ReadAdmission]:  # noqa: ANN401 - handed on
         services, reads = await make_services(*arguments)
         return [service for service in services if not isinstance(service, ServerService)], reads
 
-    monkeypatch.setattr("nomemory.server.runtime.app.make_services", as_before)
+    monkeypatch.setattr("nomemory.server.runtime.app.make_services", make_services_without_server_info)
     with start(own_settings) as server:
         result = run("doctor", "--target", server.target, "--json")
     assert result.exit_code == 1

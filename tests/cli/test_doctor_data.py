@@ -174,8 +174,8 @@ def test_doctor_reports_the_damaged_log_of_a_running_server(
     flip(data / "log.db", b"about pears")
     with start(own_settings) as server:
 
-        def told() -> bool:
+        def is_damage_reported() -> bool:
             result = run("doctor", "--data", str(data), "--target", server.target, "--json")
             return result.exit_code == 1 and checks_by_name(result)["Server message log"]["state"] == "fail"
 
-        assert until(told)
+        assert until(is_damage_reported)

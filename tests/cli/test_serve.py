@@ -40,7 +40,7 @@ def test_serve_runs_until_sigterm(tmp_path: Path) -> None:
         assert process.wait(30) == 0
 
 
-def said_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
+def serve_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
     """Serve on a terminal, call the server once and stop it; return the lines of the terminal."""
     ours, theirs = pty.openpty()
     command = [*SERVE, "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", *options]
@@ -63,7 +63,7 @@ def said_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
 
 
 def test_startup_lines_on_a_terminal_are_human_readable(tmp_path: Path) -> None:
-    serves, http, inspector, data = said_on_a_terminal(tmp_path, "--http", "127.0.0.1:0", "--inspect")
+    serves, http, inspector, data = serve_on_a_terminal(tmp_path, "--http", "127.0.0.1:0", "--inspect")
     assert serves.startswith("NoMemory is serving at 127.0.0.1:")
     assert serves.endswith("Stop it with Ctrl-C.")
     assert http.startswith("HTTP at http://127.0.0.1:")
@@ -72,7 +72,7 @@ def test_startup_lines_on_a_terminal_are_human_readable(tmp_path: Path) -> None:
 
 
 def test_log_lines_on_a_terminal_are_human_readable(tmp_path: Path) -> None:
-    lines = said_on_a_terminal(tmp_path, "--log-level", "info")
+    lines = serve_on_a_terminal(tmp_path, "--log-level", "info")
     assert any(line.startswith("info: rpc (method GetIndexStatus, request_id ") for line in lines)
     assert not any("{" in line for line in lines)
 

@@ -47,7 +47,7 @@ def test_every_client_has_a_runner() -> None:
     assert {runner.name for runner in CLIENT_RUNNERS} == clients | {"http", "mcp"}
 
 
-def asked_of_tools() -> dict[str, list[ToolCall]]:
+def list_tool_calls() -> dict[str, list[ToolCall]]:
     """Return the calls of each tool in the scenario."""
     calls_by_tool: dict[str, list[ToolCall]] = {}
     for step in STEPS:
@@ -58,13 +58,13 @@ def asked_of_tools() -> dict[str, list[ToolCall]]:
 
 
 def test_every_tool_is_called() -> None:
-    calls_by_tool = asked_of_tools()
+    calls_by_tool = list_tool_calls()
     assert calls_by_tool.keys() == TOOLS.keys() == set(CALLED_BY.values())
     assert sum(map(len, calls_by_tool.values())) >= 34
 
 
 def test_tool_calls_use_only_known_arguments() -> None:
-    for tool, calls in asked_of_tools().items():
+    for tool, calls in list_tool_calls().items():
         for call in calls:
             assert not list(find_unknown_arguments(TOOLS[tool].arguments, call.arguments))
 

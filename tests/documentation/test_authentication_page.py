@@ -59,7 +59,7 @@ def test_documented_authentication_commands_work(run: Run, monkeypatch: pytest.M
         for name in ("shop", "desk"):
             with Client(server.target, api_key=keys.made[name]) as client:
                 client.write([{"user_id": "lin", "role": "user", "ts": NOW, "content": f"said at {name}"}])
-        assert [said_in(command, keys, server, monkeypatch) for command in commands("list")] == [
+        assert [run_list_command(command, keys, server, monkeypatch) for command in commands("list")] == [
             [],
             ["said at shop"],
             ["said at desk"],
@@ -71,7 +71,7 @@ def test_documented_authentication_commands_work(run: Run, monkeypatch: pytest.M
             assert not client.list_messages("lin").items
 
 
-def said_in(command: Command, keys: Keys, server: Server, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def run_list_command(command: Command, keys: Keys, server: Server, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Run a list command of the page with its key, and return the output."""
     monkeypatch.setenv("NOMEMORY_API_KEY", keys.key(command.variables["NOMEMORY_API_KEY"]))
     result = keys.run(*command.words[1:], "--target", server.target, "--json")

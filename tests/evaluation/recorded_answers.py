@@ -41,7 +41,7 @@ def recorded() -> Recorded:
     return answers
 
 
-def lay_out(answers: Recorded, folder: Path) -> None:
+def write_answers(answers: Recorded, folder: Path) -> None:
     """Write the answers to the files that `bench_recall --prompts` reads."""
     for item in (item for of_question in answers.values() for item in of_question if item["prompt"]):
         text = json.dumps(item["answer"], ensure_ascii=False)
@@ -111,7 +111,7 @@ def rerecord(left: Path) -> int:
         folder = Path(name)
         run(folder)
         while [item for item in _waiting(folder) if ours.take(item)]:
-            lay_out(ours.answers, folder)
+            write_answers(ours.answers, folder)
             run(folder)
         waiting = list(_waiting(folder))
         left.mkdir(exist_ok=True)

@@ -62,7 +62,7 @@ def test_performance_chart_values_equal_the_table() -> None:
     rows = list(table("performance.md", "| read | typical: CPU ms"))[1:]  # the first one, in bytes, is not drawn
     expected: dict[str, Any] = {}
     for (read, label), row in zip(performance_chart.READS.items(), rows, strict=True):
-        assert mean_the_same(label, row[0])
+        assert name_the_same_read(label, row[0])
         expected |= {f"{read}_typical": case(*row[1:4])}
         expected |= {f"{read}_heavy": case(row[4], row[5], "")} if row[4] else {}
     assert figures(performance_chart.FIGURES) == {"cases": expected}
@@ -75,7 +75,7 @@ def case(cpu: str, waits: str, rate: str) -> dict[str, dict[str, float | None]]:
     return {"1": measured, "16": {"cpu_ms": cpu_ms[1], **many}}
 
 
-def mean_the_same(label: str, name: str) -> bool:
+def name_the_same_read(label: str, name: str) -> bool:
     """Return whether a chart label and a table row share most words and so name the same read."""
     ours, theirs = ({*re.findall(r"\w+", text.lower())} for text in (label, name))
     return len(ours & theirs) >= len(ours) / 2

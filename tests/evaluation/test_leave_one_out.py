@@ -17,7 +17,7 @@ def answer(user: str, cited: str, sufficiency: float, needed: str = "a") -> Answ
     return Answer(question, MethodResult((), sufficiency, verdict="SUPPORTED", view=view), 1.0, None)
 
 
-def asked_at(settings: Mapping[str, str]) -> RecallAnswers:
+def recall_with_threshold(settings: Mapping[str, str]) -> RecallAnswers:
     """Return scripted results: the view of ann is correct at the first threshold, others at the other thresholds."""
     widest = settings[QUOTE_SETTING] == str(QUOTE_THRESHOLDS[0])
     answers = [answer("ann", "a" if widest else "x", 0.5)]
@@ -26,13 +26,13 @@ def asked_at(settings: Mapping[str, str]) -> RecallAnswers:
 
 
 def test_threshold_for_a_user_excludes_their_questions() -> None:
-    figures = evaluate_leave_one_out(asked_at)
+    figures = evaluate_leave_one_out(recall_with_threshold)
     assert figures["people"] == 3
     assert figures["cuts"]["ann"] != QUOTE_THRESHOLDS[0]
     assert figures["view_full"] < 1
 
 
 def test_each_user_is_evaluated_with_the_threshold_of_the_others() -> None:
-    figures = evaluate_leave_one_out(asked_at)
+    figures = evaluate_leave_one_out(recall_with_threshold)
     assert figures["answered"] == round(2 / 3, 4)
     assert figures["off_topic_refused"] == round(1 / 3, 4)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.recorded_answers import lay_out, recorded, run
+from evaluation.recorded_answers import recorded, run, write_answers
 from evaluation.recorded_endpoint import ANSWER, PROMPT, RecordedEndpoint, format_prompt, hash_prompt
 
 QUESTIONS = 6
@@ -28,7 +28,7 @@ def hashes(folder: Path) -> set[str]:
 
 def test_recorded_answers_reproduce_the_evaluation(tmp_path: Path) -> None:
     answers = recorded()
-    lay_out(answers, tmp_path)
+    write_answers(answers, tmp_path)
     result = run(tmp_path, "--json", str(tmp_path / "figures.json"))
     assert result.exit_code == 0, f"prompts have changed: see recorded_answers.py. {result.stderr}"
     figures = json.loads((tmp_path / "figures.json").read_text("utf-8"))["sets"]["recorded"]["Recall"]["all"]

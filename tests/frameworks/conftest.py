@@ -21,7 +21,7 @@ def client(server: Server) -> Iterator[Client]:
         yield client
 
 
-class Noting(Client):
+class TokenRecorder(Client):
     """A client that records the write tokens that it received and sent."""
 
     def __init__(self, target: str) -> None:
@@ -37,9 +37,9 @@ class Noting(Client):
 
 
 @pytest.fixture
-def noting(server: Server) -> Iterator[Noting]:
+def noting(server: Server) -> Iterator[TokenRecorder]:
     """A client that records write tokens."""
-    with Noting(server.target) as client:
+    with TokenRecorder(server.target) as client:
         yield client
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from frameworks.conftest import Noting
+from frameworks.conftest import TokenRecorder
 from frameworks.sample_messages import CANARY, PEANUTS
 
 from nomemory.client import Client, NoMemoryError, chat_message
@@ -49,7 +49,7 @@ def test_item_is_found_only_in_its_namespace(client: Client, ann: str) -> None:
     assert store.get(ROOT, "b0") is None  # another user's
 
 
-def test_stored_entry_is_found(noting: Noting, user: str) -> None:
+def test_stored_entry_is_found(noting: TokenRecorder, user: str) -> None:
     store = MemoryStore(noting, user)
     store.put(ROOT, "m1", {"content": "I moved to Basel."})
     assert [item.key for item in store.search(ROOT, query="Where did I move to?")] == ["m1"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from client.scripted_server import scripted_server
-from frameworks.conftest import Noting
+from frameworks.conftest import TokenRecorder
 from frameworks.sample_messages import CANARY, PEANUTS
 from openai.types.chat import ChatCompletionFunctionToolParam
 from pydantic import TypeAdapter
@@ -131,7 +131,9 @@ def test_remember_stores_the_content_unchanged(client: Client, user: str) -> Non
         ("messages_list", {}),
     ],
 )
-def test_remembered_message_is_found(noting: Noting, user: str, name: str, call_arguments: dict[str, object]) -> None:
+def test_remembered_message_is_found(
+    noting: TokenRecorder, user: str, name: str, call_arguments: dict[str, object]
+) -> None:
     tools = MemoryTools(noting, user, may_write=True)
     tools.run("remember", {"content": "I moved to Basel."})
     assert "I moved to Basel." in tools.run(name, call_arguments)

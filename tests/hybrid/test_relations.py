@@ -46,7 +46,7 @@ def packed(vectors: dict[str, list[float]]) -> dict[str, bytes]:
     return {message_id: np.array(numbers, dtype="<f4").tobytes() for message_id, numbers in vectors.items()}
 
 
-def reckoned(some: Sequence[ComparedMessage], vectors: dict[str, list[float]]) -> list[Relation]:
+def find_relations_by_brute_force(some: Sequence[ComparedMessage], vectors: dict[str, list[float]]) -> list[Relation]:
     """Compute the relations by brute force."""
     compared = sorted(
         (item for item in some if item.message.message_id in vectors),
@@ -89,7 +89,7 @@ def test_related_pairs_equal_a_brute_force_computation(
     if len(vectors) < 3:
         assert pairs == []
         return
-    expected = {(item.earlier_id, item.later_id): item for item in reckoned(some, vectors)}
+    expected = {(item.earlier_id, item.later_id): item for item in find_relations_by_brute_force(some, vectors)}
     got = {(item.earlier_id, item.later_id): item for item in pairs}
     flat = {
         pair

@@ -38,7 +38,7 @@ def log(user: str) -> list[m.ChatMessage]:
 
 
 @dataclass(frozen=True)
-class Both:
+class ServerPair:
     """Two servers with the same messages: one ranks all messages of a user, the other only candidates."""
 
     whole: Server
@@ -46,7 +46,7 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPair]:
     def settings(name: str) -> Settings:
         return Settings.from_environment(
             data=tmp_path_factory.mktemp(name), listen="127.0.0.1:0", embedder="none", embedding_dimension=4,
@@ -57,7 +57,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         for server in (whole, part):
             write(server, log("other"))
             ask(server, "u", "anything", write(server, log("u")))
-        yield Both(whole, part)
+        yield ServerPair(whole, part)
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def rank_candidates_only() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("city", CITIES)
-def test_full_and_partial_timelines_find_the_answer(both: Both, city: str) -> None:
+def test_full_and_partial_timelines_find_the_answer(both: ServerPair, city: str) -> None:
     question = f"What did Bob buy in {city}?"
     top = [ask(server, "u", question, top_k=3).items for server in (both.whole, both.part)]
     assert top[0][0].message.content.startswith("I bought an old")
@@ -83,7 +83,7 @@ def test_full_and_partial_timelines_find_the_answer(both: Both, city: str) -> No
     [m.Filter(role=m.ROLE_ASSISTANT), m.Filter(conversation_id="c5"), until(9 * DAY), until(20 * DAY, since=9 * DAY)],
     ids=["role", "conversation", "until", "both ends"],
 )
-def test_filter_applies_to_full_and_partial_timelines(both: Both, message_filter: m.Filter) -> None:
+def test_filter_applies_to_full_and_partial_timelines(both: ServerPair, message_filter: m.Filter) -> None:
     questions = ("bicycle tyre", "noodles and 地铁", "Did Ann buy the kayak in Lisbon?")
     for question in questions:
         of_whole = ask(both.whole, "u", question, filter=message_filter, top_k=200)
@@ -92,7 +92,7 @@ def test_filter_applies_to_full_and_partial_timelines(both: Both, message_filter
         assert bool(of_part.items) == bool(of_whole.items)
 
 
-def test_later_messages_do_not_change_partial_results(both: Both) -> None:
+def test_later_messages_do_not_change_partial_results(both: ServerPair) -> None:
     questions = ["What did Bob buy in Naxos?", "bicycle", "mushrooms 周末"]
     for owner in ("first", "second"):
         write(both.part, log(owner))
@@ -112,7 +112,7 @@ def test_later_messages_do_not_change_partial_results(both: Both) -> None:
             assert item.sufficiency == other.sufficiency
 
 
-def test_speakers_outside_the_candidates_are_still_recognized(both: Both) -> None:
+def test_speakers_outside_the_candidates_are_still_recognized(both: ServerPair) -> None:
     talk = log("silent")
     for message in talk[:101]:
         message.name = {"Ann": "Ottoline", "Bob": "Kasimir"}[message.name]
@@ -124,14 +124,14 @@ def test_speakers_outside_the_candidates_are_still_recognized(both: Both) -> Non
         assert response.speaker_matched
 
 
-def test_neighbors_of_a_match_are_not_results_in_a_partial_timeline(both: Both) -> None:
+def test_neighbors_of_a_match_are_not_results_in_a_partial_timeline(both: ServerPair) -> None:
     assert result_ids(ask(both.part, "u", "telescope", top_k=200)) == result_ids(
         ask(both.whole, "u", "telescope", top_k=200)
     )
     assert len(ask(both.part, "u", "telescope").items) == 1
 
 
-def test_partial_timeline_answers_many_questions_and_none_without_words(both: Both) -> None:
+def test_partial_timeline_answers_many_questions_and_none_without_words(both: ServerPair) -> None:
     vector = q.Embedding(values=EAST)
     text = "What is a loom? Who has a harp? Where is the quilt? Why a drone? And the banjo?"
     answer = ask(both.part, "u", text, query_embedding=vector, top_k=50)

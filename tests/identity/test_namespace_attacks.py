@@ -43,7 +43,7 @@ SPELLINGS = [
 
 
 @dataclass(frozen=True)
-class Loot:
+class StolenData:
     """Data of the victim that an attacker may have obtained."""
 
     cursors: list[str]
@@ -75,7 +75,7 @@ class Shared:
     """A server shared by several applications."""
 
     applications: dict[str | None, Application]
-    loot: Loot
+    loot: StolenData
 
     @property
     def victim(self) -> Application:
@@ -94,7 +94,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
         token = victim.write(*(secret(VICTIM, n) for n in range(5)), secret("victim-only", 9))
         for attacker in ATTACKERS:
             applications[attacker].write(new_message(VICTIM, "m0", "tea of my own", embedding=EAST))
-        yield Shared(applications, Loot(_cursors(victim, token), token))
+        yield Shared(applications, StolenData(_cursors(victim, token), token))
 
 
 def secret(user: str, n: int) -> m.ChatMessage:
@@ -107,7 +107,7 @@ def _cursors(victim: Application, token: str) -> list[str]:
     return [victim.list(VICTIM, page_size=2).next_cursor, searched.next_cursor]
 
 
-def values(user: str, loot: Loot, cursor: str = "") -> Values:
+def values(user: str, loot: StolenData, cursor: str = "") -> Values:
     """Return the field values for every request."""
     return {
         "user_id": user,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
 
 
-def looks_at(page: Page, user: str) -> None:
+def wait_for_user(page: Page, user: str) -> None:
     """Wait until the URL, the header and the messages are those of a user."""
     page.until(f"location.hash === '#user={user}' && document.querySelector('#user').textContent === '{user}'")
     page.until(f"{ROWS}.length && {ROWS}[0].innerText")
@@ -33,7 +33,7 @@ def test_user_in_url_determines_user_of_recall(inspected: Inspected, browser: Br
     page = inspected.page(browser, "sam", KOCHI)
     assert asked_about(page) == {"sam"}
     page.value("location.hash = '#user=lin'")
-    looks_at(page, "lin")
+    wait_for_user(page, "lin")
     assert page.value("document.querySelectorAll('li[data-message], .steps li').length") == 0
     assert asked_about(page, "年糕的药") == {"lin"}
     assert page.complaints() == []
@@ -45,12 +45,12 @@ def test_back_button_returns_to_previous_user(inspected: Inspected, browser: Bro
     page.write("#user-search", "lin")
     page.until("document.querySelectorAll('#users [role=option]:not([hidden])').length === 1")
     page.press("Enter")
-    looks_at(page, "lin")
+    wait_for_user(page, "lin")
     page.value("history.back()")
-    looks_at(page, "sam")
+    wait_for_user(page, "sam")
     assert asked_about(page) == {"sam"}
     page.value("history.forward()")
-    looks_at(page, "lin")
+    wait_for_user(page, "lin")
 
 
 def test_url_without_user_opens_user_dialog(inspected: Inspected, browser: Browser) -> None:
@@ -59,7 +59,7 @@ def test_url_without_user_opens_user_dialog(inspected: Inspected, browser: Brows
     page.until("document.querySelector('dialog.choose').open && !document.querySelector('.extent').textContent")
     assert page.value(f"{ROWS}.length") == 0
     page.value("history.back()")
-    looks_at(page, "sam")
+    wait_for_user(page, "sam")
     assert not page.value("document.querySelector('dialog.choose').open")
 
 
@@ -87,6 +87,6 @@ def test_question_entered_before_user_selection_is_asked_afterwards(inspected: I
 def test_url_drops_question_and_accepts_new_token(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam")
     page.value("location.hash = '#user=lin&question=secret'")
-    looks_at(page, "lin")
+    wait_for_user(page, "lin")
     page.value("location.hash = '#token=anew'")
     page.until("sessionStorage.getItem('nomemory-inspect-token') === 'anew' && location.hash === ''")

@@ -53,7 +53,7 @@ def attacked(inspected: Inspected) -> Inspected:
     return inspected
 
 
-def unharmed(page: Page) -> None:
+def assert_no_injection(page: Page) -> None:
     """Check that no stored text became an element or ran. Error responses, which the browser logs, are allowed."""
     assert page.value("document.querySelectorAll('img:not(.brand img), .pwned, script:not([type=module])').length") == 0
     assert page.value("document.title") == "NoMemory inspector"
@@ -68,7 +68,7 @@ def test_markup_in_messages_is_shown_as_text(attacked: Inspected, browser: Brows
     page.until(f"{ROWS}.length === 2")
     assert attack("name") in page.text("#line")
     assert attack("content") in page.text("#line")
-    unharmed(page)
+    assert_no_injection(page)
     page.write("#words", "peanuts pwned")
     page.until("document.querySelector('#hits mark')")
     page.click("#hits [role=option]")
@@ -76,14 +76,14 @@ def test_markup_in_messages_is_shown_as_text(attacked: Inspected, browser: Brows
     for field in FIELDS[1:]:
         shown = attack(field)[:64] if field == "key" else attack(field)
         page.until(f"document.querySelector('.card').innerText.includes({json.dumps(shown)})")
-    unharmed(page)
+    assert_no_injection(page)
     page.write("#question", f"{attack('question')} Do I eat peanuts?")
     recalled(page)
     assert attack("content") in page.text(".found-messages")
     assert attack("question") in page.text(".steps")
     for opened in (".step", ".score summary", ".statement .place", "#tab-compare", "#tab-state"):
         page.click(opened)
-    unharmed(page)
+    assert_no_injection(page)
 
 
 def test_markup_in_skill_name_and_url_is_shown_as_text(attacked: Inspected, browser: Browser) -> None:
@@ -98,7 +98,7 @@ def test_markup_in_skill_name_and_url_is_shown_as_text(attacked: Inspected, brow
     )
     page.click("#recall .go")
     page.until("document.querySelector('.verdict.failed')")
-    unharmed(page)
+    assert_no_injection(page)
 
 
 def test_injected_scripts_do_not_run(inspected: Inspected, browser: Browser) -> None:

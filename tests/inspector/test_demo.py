@@ -32,7 +32,7 @@ COLOURS = """(async (png, places) => {
 
 
 @contextmanager
-def demonstrating() -> Iterator[str]:
+def run_demo() -> Iterator[str]:
     """Run the demo until the context is left; return the first address that it prints."""
     script = subprocess.Popen(
         [ROOT / "scripts" / "demo", "--inspect"],
@@ -54,7 +54,7 @@ def demonstrating() -> Iterator[str]:
 
 
 def test_demo_opens_a_recall_in_the_inspector(browser: Browser, tmp_path: Path) -> None:
-    with demonstrating() as address:
+    with run_demo() as address:
         page = browser.page(address)
         page.until(f"{ROWS}.length && document.activeElement.id === 'question'")
         recalled(page)

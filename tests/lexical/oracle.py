@@ -55,7 +55,7 @@ def weight(shelf: Shelf, sought: str) -> float:
     return max(1, round(math.log(1 + (len(mine) - frequency + 0.5) / (frequency + 0.5)) * 64)) / 64
 
 
-def worth(content: str) -> float:
+def class_weight(content: str) -> float:
     """Return the weight of a message: minus 1/16 for each length class, and minus 2/16 for a question."""
     run, *words = content.removesuffix("？").split()
     terms = len(run) - 1 + len(words)
@@ -70,7 +70,7 @@ def expected(shelf: Shelf, claim: Claim, message_filter: Filter) -> Listing:
 
     def score(each: Message) -> float:
         score_sum = sum(w for (_, sought), w in weights.items() if sought in each.content)
-        return (score_sum + for_name * (each.name == "Cat")) * worth(each.content) if is_prose else score_sum
+        return (score_sum + for_name * (each.name == "Cat")) * class_weight(each.content) if is_prose else score_sum
 
     matching = [
         (score(each), each.ts_us, number)

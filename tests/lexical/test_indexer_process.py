@@ -25,7 +25,7 @@ from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 _WAIT_S = 30
 
 
-class Apart:
+class IndexerProcess:
     """A log, and its indexer in another process."""
 
     def __init__(self, directory: Path) -> None:
@@ -87,20 +87,20 @@ def until(reached: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def apart(tmp_path: Path) -> Iterator[Apart]:
-    apart = Apart(tmp_path)
+def apart(tmp_path: Path) -> Iterator[IndexerProcess]:
+    apart = IndexerProcess(tmp_path)
     with apart.running():
         yield apart
 
 
-def test_writes_and_deletions_are_indexed(apart: Apart) -> None:
+def test_writes_and_deletions_are_indexed(apart: IndexerProcess) -> None:
     apart.wait_for(apart.following.write("火锅 1", "火锅 2"))
     assert apart.following.search("火锅") == {"火锅 1", "火锅 2"}
     apart.wait_for(apart.following.delete("火锅 1"))
     assert apart.following.search("火锅") == {"火锅 2"}
 
 
-def test_write_is_indexed_immediately(apart: Apart) -> None:
+def test_write_is_indexed_immediately(apart: IndexerProcess) -> None:
     apart.wait_for(apart.following.write("warm"))
     began = time.monotonic()
     for n in range(5):
@@ -108,7 +108,7 @@ def test_write_is_indexed_immediately(apart: Apart) -> None:
     assert time.monotonic() - began < 5 * 0.5, "the process is notified and does not have to poll"
 
 
-def test_killed_process_is_replaced_and_indexing_resumes(apart: Apart) -> None:
+def test_killed_process_is_replaced_and_indexing_resumes(apart: IndexerProcess) -> None:
     apart.wait_for(apart.following.write("火锅 1"))
     killed = apart.process.process_id
     assert killed is not None
@@ -119,7 +119,7 @@ def test_killed_process_is_replaced_and_indexing_resumes(apart: Apart) -> None:
     assert apart.failures == [IndexerLostError]
 
 
-def test_indexer_has_lower_priority_than_reads_and_acknowledgements(apart: Apart) -> None:
+def test_indexer_has_lower_priority_than_reads_and_acknowledgements(apart: IndexerProcess) -> None:
     apart.wait_for(apart.following.write("火锅"))
     process = apart.process.process_id
     assert process is not None
@@ -127,14 +127,14 @@ def test_indexer_has_lower_priority_than_reads_and_acknowledgements(apart: Apart
 
 
 def test_indexer_error_is_raised_in_the_parent(tmp_path: Path) -> None:
-    apart = Apart(tmp_path)
+    apart = IndexerProcess(tmp_path)
     with TantivyLexicalWriter(tmp_path / DIRECTORY, HEAP_BYTES), pytest.raises(ValueError):  # noqa: PT011 - by its kind
         asyncio.run(apart.process.run())
     apart.following.log.close()
 
 
 def test_stopping_terminates_the_process(tmp_path: Path) -> None:
-    apart = Apart(tmp_path)
+    apart = IndexerProcess(tmp_path)
     with apart.running():
         apart.wait_for(apart.following.write("火锅"))
         process = apart.process.process_id

@@ -93,7 +93,7 @@ async def waiting_for_locks(database: Database) -> int:
     return int(waiting)
 
 
-async def until_one_waits(database: Database) -> None:
+async def until_one_writer_waits(database: Database) -> None:
     async with asyncio.timeout(20):
         while not await waiting_for_locks(database):  # noqa: ASYNC110 - the database tells nobody
             await asyncio.sleep(0.01)
@@ -104,7 +104,7 @@ async def test_a_write_waits_only_for_writes_to_its_bucket(database: Database) -
         async with asyncio.timeout(20):
             await write(first, new_messages(user_of(2)))
             waits = asyncio.create_task(write(first, new_messages(user_of(1))))
-            await until_one_waits(database)
+            await until_one_writer_waits(database)
             await write(first, new_messages(user_of(2)))
             await write(other, new_messages(user_of(2)))
         assert not waits.done()
@@ -162,7 +162,7 @@ async def test_the_lock_of_a_dead_server_is_released(database: Database) -> None
         async with locked(database, 1) as dying:
             await dying.execute("UPDATE buckets SET sequence = 1000 WHERE bucket = 1")
             waits = asyncio.create_task(write(writer, new_messages(user_of(1))))
-            await until_one_waits(database)
+            await until_one_writer_waits(database)
             assert not waits.done()
         assert 0 < (await waits).sequence < 1000
 
@@ -172,7 +172,7 @@ async def test_the_first_lock_holder_gets_the_smaller_sequences(database: Databa
     async with opened(database, 1) as (writer,):
         async with locked(database, 1) as before:
             waits = asyncio.create_task(write(writer, new_messages(user_of(1))))
-            await until_one_waits(database)
+            await until_one_writer_waits(database)
             drawn = await before.fetchval("SELECT max(nextval('log_sequence')) FROM generate_series(1, 100)")
             await before.execute("COMMIT")
         assert (await waits).sequence > drawn

@@ -90,7 +90,7 @@ def _changed(kind: type[Kind], change: Callable[[Kind], object]) -> Change:
     return changed
 
 
-def _add_a_stranger(page: q.ListMessagesResponse) -> None:
+def _add_foreign_message(page: q.ListMessagesResponse) -> None:
     page.items.add(message_id="stranger")
 
 
@@ -122,7 +122,7 @@ def _delete_something_else(request: i.DeleteMessagesRequest) -> None:
         (
             "ListMessages",
             _as_it_is,
-            _changed(q.ListMessagesResponse, _add_a_stranger),
+            _changed(q.ListMessagesResponse, _add_foreign_message),
             "limited to the user's messages",
         ),
         ("CountMessages", _as_it_is, _changed(q.CountMessagesResponse, _count_one_more), "counts, lists"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.both_logs
 
 
-def summed_up(messages: list[m.ChatMessage]) -> list[tuple[str, float, float, int]]:
+def conversations_by_brute_force(messages: list[m.ChatMessage]) -> list[tuple[str, float, float, int]]:
     """Return the conversations in the order of the contract: id, first and last second, count."""
     times: dict[str, list[float]] = {}
     for message in messages:
@@ -57,7 +57,7 @@ def test_conversations_equal_brute_force_results(vector_server: Server, talk: li
     messages = [new_message(user, f"m{n}", "x", ts, conversation_id=name) for n, (name, ts) in enumerate(talk)]
     write(vector_server, [*messages, new_message(f"{user}-other", "m0", "x", 99, conversation_id="a")])
     pages = list(conversation_pages(vector_server, user, size))
-    assert [as_tuple(item) for page in pages for item in page] == summed_up(messages)
+    assert [as_tuple(item) for page in pages for item in page] == conversations_by_brute_force(messages)
     assert all(len(page) == size for page in pages[:-1])
 
 
@@ -69,9 +69,9 @@ def test_conversations_are_listed_once_during_changes(
     user, draw = f"user-{uuid.uuid4().hex}", random.Random(seed)  # noqa: S311 - seeded
     there = {f"m{n}": new_message(user, f"m{n}", "x", ts, conversation_id=name) for n, (name, ts) in enumerate(talk)}
     write(vector_server, list(there.values()))
-    begun, walked = {name for name, *_ in summed_up(list(there.values()))}, list[str]()
+    begun, walked = {name for name, *_ in conversations_by_brute_force(list(there.values()))}, list[str]()
     for turn, page in enumerate(conversation_pages(vector_server, user, size)):
-        as_it_is = {name: rest for name, *rest in summed_up(list(there.values()))}
+        as_it_is = {name: rest for name, *rest in conversations_by_brute_force(list(there.values()))}
         for item in page:
             assert list(as_tuple(item)[1:]) == as_it_is[item.conversation_id]
         walked += [item.conversation_id for item in page]
@@ -83,7 +83,7 @@ def test_conversations_are_listed_once_during_changes(
                 else:
                     write(vector_server, [new_message(user, message_id, "y", 99, conversation_id="new")], replace=True)
         write(vector_server, [new_message(user, f"late{turn}", "x", 99, conversation_id=draw.choice("abz"))])
-    left = {name for name, *_ in summed_up(list(there.values()))}
+    left = {name for name, *_ in conversations_by_brute_force(list(there.values()))}
     assert len(walked) == len(set(walked))
     assert left <= set(walked) <= begun
 

@@ -60,16 +60,16 @@ def test_index_damage_of_a_running_server_is_repaired_and_reported(start: Start,
         words(server, write(server, new_message("u", "m0", "hello", ts=0)))
         cut(own_settings.server.data, "term")
         token = write(server, new_message("u", "m1", "hello", ts=1))
-        assert sorted(found_in_the_end(server, token)) == ["m0", "m1"]
-        assert until(lambda: is_mended_and_shown(server))
+        assert sorted(wait_for_matches(server, token)) == ["m0", "m1"]
+        assert until(lambda: is_repaired_and_reported(server))
 
 
-def is_mended_and_shown(server: Server) -> bool:
+def is_repaired_and_reported(server: Server) -> bool:
     status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
     return (status.lexical.error, status.lexical.checkpoint) == ("IndexUnusableError", status.log.sequence)
 
 
-def found_in_the_end(server: Server, token: str) -> list[str]:
+def wait_for_matches(server: Server, token: str) -> list[str]:
     give_up = time.monotonic() + WAIT_S
     while True:
         try:

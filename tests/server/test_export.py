@@ -18,7 +18,7 @@ from server.lifecycle import (
     exported,
     write,
 )
-from server.test_filtered_reads import Said, as_filter, conversations, filter_strategy, matching, stored
+from server.test_filtered_reads import RandomMessage, as_filter, conversations, filter_strategy, matching, stored
 
 from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
@@ -86,7 +86,7 @@ def test_export_of_an_unknown_user_ends_normally(vector_server: Server, user: st
 @given(conversation=conversations, filter_values=filter_strategy)
 @HERE
 def test_export_applies_its_filter(
-    small_batches: Server, conversation: list[Said], filter_values: dict[str, Any]
+    small_batches: Server, conversation: list[RandomMessage], filter_values: dict[str, Any]
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"
     stored(small_batches, user, conversation[:3])

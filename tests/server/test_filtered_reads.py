@@ -28,7 +28,7 @@ WORDS = ["火锅", "tea", "不吃辣"]
 
 
 @dataclass(frozen=True)
-class Said:
+class RandomMessage:
     message_id: str
     ts: int
     role: int
@@ -41,7 +41,7 @@ class Said:
 METADATA = st.dictionaries(st.sampled_from(["app", "kind"]), st.sampled_from(["", "a", "b"]))
 conversations = st.lists(
     st.builds(
-        Said,
+        RandomMessage,
         message_id=st.text("aé中😀Z", min_size=1, max_size=3),
         ts=st.integers(0, 5),
         role=st.sampled_from([1, 2, 3, 4]),
@@ -83,7 +83,7 @@ def as_filter(filter_values: dict[str, Any]) -> m.Filter:
     return chosen
 
 
-def matching(conversation: list[Said], filter_values: dict[str, Any]) -> list[Said]:
+def matching(conversation: list[RandomMessage], filter_values: dict[str, Any]) -> list[RandomMessage]:
     matches = [
         item
         for item in conversation
@@ -102,7 +102,7 @@ def cosine(vector: tuple[float, ...]) -> float:
     return dot / math.hypot(*vector) / math.hypot(*QUERY_VECTOR)
 
 
-def stored(server: Server, user: str, conversation: list[Said]) -> str:
+def stored(server: Server, user: str, conversation: list[RandomMessage]) -> str:
     messages = [
         new_message(
             user,
@@ -122,7 +122,7 @@ def stored(server: Server, user: str, conversation: list[Said]) -> str:
 @given(conversation=conversations, filter_values=filter_strategy)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_reads_equal_brute_force_results(
-    vector_server: Server, conversation: list[Said], filter_values: dict[str, Any]
+    vector_server: Server, conversation: list[RandomMessage], filter_values: dict[str, Any]
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"
     token, chosen = stored(vector_server, user, conversation), as_filter(filter_values)

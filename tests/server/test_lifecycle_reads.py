@@ -21,7 +21,7 @@ from server.lifecycle import (
     listed_users,
     write,
 )
-from server.test_filtered_reads import Said, as_filter, conversations, filter_strategy, matching, stored
+from server.test_filtered_reads import RandomMessage, as_filter, conversations, filter_strategy, matching, stored
 
 from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.both_logs
 @given(conversation=conversations, filter_values=filter_strategy)
 @HERE
 def test_count_equals_brute_force_count(
-    vector_server: Server, conversation: list[Said], filter_values: dict[str, Any]
+    vector_server: Server, conversation: list[RandomMessage], filter_values: dict[str, Any]
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"
     token = stored(vector_server, user, conversation)
@@ -64,7 +64,7 @@ def test_a_count_is_exact_after_every_write(vector_server: Server, user: str) ->
 @given(conversation=conversations, filter_values=filter_strategy, size=st.integers(1, 4))
 @HERE
 def test_oldest_first_reverses_newest_first(
-    vector_server: Server, conversation: list[Said], filter_values: dict[str, Any], size: int
+    vector_server: Server, conversation: list[RandomMessage], filter_values: dict[str, Any], size: int
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"
     token = stored(vector_server, user, conversation)

@@ -78,12 +78,12 @@ def empty(data: Path) -> None:
     (data / "log.db").touch()
 
 
-def put_an_older_one_back(data: Path) -> None:
+def restore_older_log(data: Path) -> None:
     remove(data)
     copy_log(data.parent / "older.db", data / "log.db")
 
 
-def put_another_one_there(data: Path) -> None:
+def replace_with_another_log(data: Path) -> None:
     remove(data)
     copy_log(data.parent / "other" / "log.db", data / "log.db")
 
@@ -91,8 +91,8 @@ def put_another_one_there(data: Path) -> None:
 LOSSES: dict[Callable[[Path], None], str] = {
     remove: "it is missing, and .* had reached change 5",
     empty: "it is missing, and .* had reached change 5",
-    put_an_older_one_back: "it ends at change 2, but .* had reached change 5: at least 3 changes are lost",
-    put_another_one_there: "it is not the log that was recorded here, which had reached change 5",
+    restore_older_log: "it ends at change 2, but .* had reached change 5: at least 3 changes are lost",
+    replace_with_another_log: "it is not the log that was recorded here, which had reached change 5",
 }
 
 

@@ -118,13 +118,13 @@ def test_previous_model_serves_until_the_new_index_is_complete_despite_crashes(d
     endpoint.hold(NEW, after=4)
     with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
         assert until(lambda: 0 < status(channel).next_vector.pending < COUNT)
-        assert_served_by_the_former(channel)
+        assert_previous_model_serves(channel)
         assert is_exact(nearest(channel, "a later one", write(channel, "a later one")), "a later one")
         server.process.kill()
     endpoint.hold(NEW, after=8)
     with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
         assert until(lambda: len(endpoint.embedded[NEW]) >= 8)
-        assert_served_by_the_former(channel)
+        assert_previous_model_serves(channel)
         server.process.kill()
     endpoint.release()
     with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
@@ -141,7 +141,7 @@ def test_previous_model_serves_until_the_new_index_is_complete_despite_crashes(d
     assert b"secret-key" not in (data / "vectors" / "model.json").read_bytes()
 
 
-def assert_served_by_the_former(channel: grpc.Channel) -> None:
+def assert_previous_model_serves(channel: grpc.Channel) -> None:
     now = status(channel)
     assert (now.vector.name, now.embedder.model) == (f"former-{DIMENSION}", FORMER)
     assert (now.next_vector.name, now.next_embedder.model) == (f"new-{DIMENSION}", NEW)

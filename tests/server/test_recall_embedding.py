@@ -39,7 +39,7 @@ BAD = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def teller(vector_server: Server, user: str) -> str:
+def user_with_vectors(vector_server: Server, user: str) -> str:
     """A user with two Chinese messages; the questions are in English, so that no term matches."""
     messages = [
         new_message(user, message_id, content, ts=1_700_000_000 + 7_200 * index, embedding=vector)
@@ -73,25 +73,27 @@ def first(client: Client, user: str, vector: Sequence[float] | None) -> list[str
     return [item.message.message_id for item in reply.evidence][:1]
 
 
-def test_question_embedding_is_used_for_the_search(client: Client, teller: str) -> None:
-    assert first(client, teller, EAST) == ["nuts"]
-    assert first(client, teller, NORTH) == ["ginger"]
-    assert first(client, teller, None) == []
+def test_question_embedding_is_used_for_the_search(client: Client, user_with_vectors: str) -> None:
+    assert first(client, user_with_vectors, EAST) == ["nuts"]
+    assert first(client, user_with_vectors, NORTH) == ["ginger"]
+    assert first(client, user_with_vectors, None) == []
 
 
-def test_a_question_embedding_is_used_for_ranking_only_and_its_absence_is_noted(client: Client, teller: str) -> None:
-    ranked = client.recall(QUESTION, user_id=teller, question_embedding=EAST, include_trace=True)
+def test_a_question_embedding_is_used_for_ranking_only_and_its_absence_is_noted(
+    client: Client, user_with_vectors: str
+) -> None:
+    ranked = client.recall(QUESTION, user_id=user_with_vectors, question_embedding=EAST, include_trace=True)
     (step,) = [step for step in ranked.trace if step.tool == "hybrid_search"]
     assert list(step.message_ids) == ["nuts", "ginger"]
     assert "meaning cannot be searched" not in step.observation
     assert all("query_embedding" not in step.arguments for step in ranked.trace)
-    without = client.recall(QUESTION, user_id=teller, include_trace=True)
+    without = client.recall(QUESTION, user_id=user_with_vectors, include_trace=True)
     assert without.limits.notes[0].text == WITHOUT_MEANING
     assert without.limits.notes[0].code == r.NOTE_CODE_SEMANTIC_INCOMPLETE
 
 
-def test_stream_includes_the_embedding_search_step(client: Client, teller: str) -> None:
-    events = list(client.stream_recall(QUESTION, user_id=teller, question_embedding=EAST))
+def test_stream_includes_the_embedding_search_step(client: Client, user_with_vectors: str) -> None:
+    events = list(client.stream_recall(QUESTION, user_id=user_with_vectors, question_embedding=EAST))
     assert events[0].step.tool == "hybrid_search"
     assert list(events[0].step.message_ids) == ["nuts", "ginger"]
     assert events[-1].result.evidence[0].message.message_id == "nuts"
@@ -99,27 +101,27 @@ def test_stream_includes_the_embedding_search_step(client: Client, teller: str) 
 
 @BAD
 def test_invalid_question_embedding_error_names_the_field(
-    client: Client, teller: str, vector: Sequence[float], why: str
+    client: Client, user_with_vectors: str, vector: Sequence[float], why: str
 ) -> None:
     with pytest.raises(NoMemoryError) as caught:
-        first(client, teller, vector)
+        first(client, user_with_vectors, vector)
     refused(caught.value, why)
 
 
-def test_recall_only_server_forwards_the_question_embedding(elsewhere: Client, teller: str) -> None:
-    assert first(elsewhere, teller, EAST) == ["nuts"]
+def test_recall_only_server_forwards_the_question_embedding(elsewhere: Client, user_with_vectors: str) -> None:
+    assert first(elsewhere, user_with_vectors, EAST) == ["nuts"]
 
 
 @BAD
 def test_recall_only_server_rejects_embeddings_that_the_upstream_rejects(
-    elsewhere: Client, teller: str, vector: Sequence[float], why: str
+    elsewhere: Client, user_with_vectors: str, vector: Sequence[float], why: str
 ) -> None:
     why = why if vector else "must not be the zero vector"
     with pytest.raises(NoMemoryError) as caught:
-        first(elsewhere, teller, vector)
+        first(elsewhere, user_with_vectors, vector)
     refused(caught.value, why)
     with pytest.raises(NoMemoryError) as caught:
-        list(elsewhere.stream_recall(QUESTION, user_id=teller, question_embedding=vector))
+        list(elsewhere.stream_recall(QUESTION, user_id=user_with_vectors, question_embedding=vector))
     refused(caught.value, why)
 
 

@@ -30,7 +30,7 @@ BEES, STUDIO = (1.0, 0.0, 0.0, 0.0), (0.95, 0.3, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Asking:
+class UserRecalls:
     """Runs recalls for one user."""
 
     server: Server
@@ -54,9 +54,9 @@ class Asking:
 
 
 @pytest.fixture
-def asking(vector_server: Server, user: str) -> Iterator[Asking]:
+def asking(vector_server: Server, user: str) -> Iterator[UserRecalls]:
     with grpc.insecure_channel(vector_server.target) as channel:
-        yield Asking(vector_server, user, RecallServiceStub(channel))
+        yield UserRecalls(vector_server, user, RecallServiceStub(channel))
 
 
 def embedded_message(
@@ -89,7 +89,7 @@ def cited(statement: r.Statement) -> str:
     return statement.citations[0].message_id
 
 
-def test_superseding_statements_are_first_and_referenced_by_the_superseded(asking: Asking) -> None:
+def test_superseding_statements_are_first_and_referenced_by_the_superseded(asking: UserRecalls) -> None:
     old = embedded_message(asking.user, "old", "My studio is above the bakery in Mill Lane.", 40, STUDIO)
     new = embedded_message(
         asking.user, "new", "My studio is no longer in Mill Lane: it is above the ferry office.", 4, STUDIO
@@ -102,7 +102,7 @@ def test_superseding_statements_are_first_and_referenced_by_the_superseded(askin
     }
 
 
-def test_chinese_statements_are_superseded(asking: Asking) -> None:
+def test_chinese_statements_are_superseded(asking: UserRecalls) -> None:
     old = embedded_message(asking.user, "old", "我的画室在磨坊巷的面包店楼上", 40, STUDIO)
     new = embedded_message(asking.user, "new", "我的画室从磨坊巷搬到渡口边上了", 4, STUDIO)
     asking.write([*chatter(asking.user), old, new])
@@ -112,7 +112,7 @@ def test_chinese_statements_are_superseded(asking: Asking) -> None:
     assert (superseding_ids["old"], superseding_ids["new"]) == ("new", "")
 
 
-def test_unanswered_question_has_an_empty_view_and_the_nearest_messages_as_evidence(asking: Asking) -> None:
+def test_unanswered_question_has_an_empty_view_and_the_nearest_messages_as_evidence(asking: UserRecalls) -> None:
     asking.write(chatter(asking.user))
     reply = asking.recall("Which anthem did the mayor sing?")
     assert reply.verdict == r.VERDICT_INSUFFICIENT
@@ -121,7 +121,7 @@ def test_unanswered_question_has_an_empty_view_and_the_nearest_messages_as_evide
     assert reply.evidence
 
 
-def test_a_day_without_messages_is_reported(asking: Asking) -> None:
+def test_a_day_without_messages_is_reported(asking: UserRecalls) -> None:
     asking.write(chatter(asking.user))
     reply = asking.recall("What did I say about the light on 3 January 2020?")
     (empty,) = reply.limits.empty_time_ranges
@@ -131,7 +131,7 @@ def test_a_day_without_messages_is_reported(asking: Asking) -> None:
     assert not asking.recall("What did I say about the light?").limits.empty_time_ranges
 
 
-def test_weak_lexical_matches_have_the_verdict_possible(asking: Asking) -> None:
+def test_weak_lexical_matches_have_the_verdict_possible(asking: UserRecalls) -> None:
     asking.write(chatter(asking.user))
     reply = asking.recall("Which soup did the mayor of the harbour serve to the visiting choir?", ())
     assert reply.verdict == r.VERDICT_POSSIBLE
@@ -139,12 +139,12 @@ def test_weak_lexical_matches_have_the_verdict_possible(asking: Asking) -> None:
     assert statements(reply)
 
 
-def test_a_user_without_messages_gets_an_insufficient_verdict(asking: Asking) -> None:
+def test_a_user_without_messages_gets_an_insufficient_verdict(asking: UserRecalls) -> None:
     reply = asking.recall("Where is my studio?")
     assert (reply.verdict, statements(reply), list(reply.evidence)) == (r.VERDICT_INSUFFICIENT, [], [])
 
 
-def test_both_sides_of_a_possible_contradiction_are_in_the_view(asking: Asking) -> None:
+def test_both_sides_of_a_possible_contradiction_are_in_the_view(asking: UserRecalls) -> None:
     never = embedded_message(asking.user, "never", "I have never kept bees.", 40, BEES)
     bees = embedded_message(asking.user, "bees", "The bees I keep behind the shed swarmed.", 4, BEES)
     asking.write([*chatter(asking.user), never, bees])
@@ -169,7 +169,7 @@ def test_both_sides_of_a_possible_contradiction_are_in_the_view(asking: Asking) 
     ],
 )
 def test_statements_state_the_attribution_of_their_quotes(
-    asking: Asking, content: str, role: m.Role.ValueType, attribution: r.Attribution.ValueType
+    asking: UserRecalls, content: str, role: m.Role.ValueType, attribution: r.Attribution.ValueType
 ) -> None:
     asking.write([embedded_message(asking.user, "bees", content, 4, BEES, role)])
     (statement,) = statements(asking.recall("Where do the bees winter?"))
@@ -177,7 +177,7 @@ def test_statements_state_the_attribution_of_their_quotes(
 
 
 def test_user_assertions_are_quoted_before_assistant_echoes_and_questions(
-    asking: Asking,
+    asking: UserRecalls,
 ) -> None:
     echoes = [
         embedded_message(
@@ -217,9 +217,9 @@ def test_user_assertions_are_quoted_before_assistant_echoes_and_questions(
 )
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_arbitrary_views_cite_messages_and_order_superseding_statements_first(
-    asking: Asking, drawn: list[tuple[str, int, m.Role.ValueType, Sequence[float]]], question: str
+    asking: UserRecalls, drawn: list[tuple[str, int, m.Role.ValueType, Sequence[float]]], question: str
 ) -> None:
-    fresh_user = Asking(asking.server, f"user-{uuid.uuid4()}", asking.stub)
+    fresh_user = UserRecalls(asking.server, f"user-{uuid.uuid4()}", asking.stub)
     messages = [
         embedded_message(fresh_user.user, f"m{n}", content, days, numbers, role)
         for n, (content, days, role, numbers) in enumerate(drawn)

@@ -46,7 +46,7 @@ def port_is_taken(address: ListenAddress) -> Listened:
     raise ListenAddressError(f"cannot listen on {address}")
 
 
-def certificate_is_gone(_address: ListenAddress) -> Listened:
+def fail_without_certificate(_address: ListenAddress) -> Listened:
     raise IdentitySettingsError("the TLS files cannot be loaded")
 
 
@@ -70,7 +70,7 @@ async def is_answered(target: str) -> bool:
         return await call.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-async def answered_in_the_end(target: str) -> None:
+async def call_until_answered(target: str) -> None:
     """Call until there is a response: a failing server may have rejected the first call."""
     async with asyncio.timeout(WAIT_S):
         while not await is_answered(target):
@@ -78,7 +78,7 @@ async def answered_in_the_end(target: str) -> None:
 
 
 @contextmanager
-def peer_that_ends_it(target: str) -> Iterator[socket.socket]:
+def peer_that_stops_grpc(target: str) -> Iterator[socket.socket]:
     """Send a call with a non-text path, which stops grpcio's loop, and stay connected."""
     host, _, port = target.rpartition(":")
     http2 = H2Connection(H2Configuration(header_encoding=None, validate_outbound_headers=False))
@@ -92,13 +92,13 @@ def peer_that_ends_it(target: str) -> Iterator[socket.socket]:
         yield connection
 
 
-async def begun_again(attempts: Attempts) -> None:
+async def has_restarted(attempts: Attempts) -> None:
     async with asyncio.timeout(WAIT_S):
         while attempts.made == 1:  # noqa: ASYNC110 - nobody can be told
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("obstacle", [port_is_taken, certificate_is_gone, server_that_fails_to_start])
+@pytest.mark.parametrize("obstacle", [port_is_taken, fail_without_certificate, server_that_fails_to_start])
 async def test_server_listens_again_after_grpc_stopped_accepting(
     obstacle: Callable[[ListenAddress], Listened],
 ) -> None:
@@ -107,9 +107,9 @@ async def test_server_listens_again_after_grpc_stopped_accepting(
     target = str(await server.start(ListenAddress("127.0.0.1", 0)))
     try:
         assert await is_answered(target)
-        with peer_that_ends_it(target):
-            await begun_again(attempts)
-            await answered_in_the_end(target)
+        with peer_that_stops_grpc(target):
+            await has_restarted(attempts)
+            await call_until_answered(target)
         assert attempts.made > attempts.failing[-1]
     finally:
         await asyncio.wait_for(server.stop(0.0), WAIT_S)
@@ -136,8 +136,8 @@ async def test_call_in_flight_continues() -> None:
         method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/a.Service/Method")
         call = method(b"", timeout=WAIT_S)
         await begun.wait()
-        with peer_that_ends_it(target):
-            await begun_again(attempts)
+        with peer_that_stops_grpc(target):
+            await has_restarted(attempts)
         go_on.set()
         assert await call == b"done"
     await asyncio.wait_for(server.stop(0.0), WAIT_S)
@@ -146,7 +146,7 @@ async def test_call_in_flight_continues() -> None:
 async def test_peer_that_stopped_the_server_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nomemory.server.api.grpc.restarting_server._GRACE_S", 0.1)
     server = RestartingServer(bound_server)
-    with peer_that_ends_it(str(await server.start(ListenAddress("127.0.0.1", 0)))) as connection:
+    with peer_that_stops_grpc(str(await server.start(ListenAddress("127.0.0.1", 0)))) as connection:
         connection.settimeout(WAIT_S)
         assert await asyncio.to_thread(read_all, connection)
     await asyncio.wait_for(server.stop(0.0), WAIT_S)

@@ -68,7 +68,7 @@ def read_in_every_way(server: Server, user: str, token: str = "") -> dict[str, d
     }
 
 
-def saying_otherwise(server: Server, user: str, token: str) -> list[str]:
+def find_reads_without_the_mark(server: Server, user: str, token: str) -> list[str]:
     """Return the reads that do not report exactly that `b` retracted `a`."""
     return [read for read, marks in read_in_every_way(server, user, token).items() if marks != BOTH]
 
@@ -76,7 +76,7 @@ def saying_otherwise(server: Server, user: str, token: str) -> list[str]:
 @pytest.mark.both_logs
 def test_every_read_returns_the_retraction_of_a_message(vector_server: Server, user: str) -> None:
     token = write(vector_server, tea(user, "a"), tea(user, "b", "a", ts=2))
-    assert saying_otherwise(vector_server, user, token) == []
+    assert find_reads_without_the_mark(vector_server, user, token) == []
     (first,) = vector_server.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=user, message_ids=["a"])).items
     assert first == m.ChatMessage(
         message_id="a", user_id=user, role=m.ROLE_USER, content="I drink tea a", ts=first.ts, retracted_by="b"

@@ -39,7 +39,7 @@ def nearest_ids(query: QueryServiceStub, user: str, vector: list[float], at_leas
 
 
 @dataclass
-class Two:
+class ServerPair:
     """Two servers and their shared Qdrant."""
 
     first: Server
@@ -57,7 +57,7 @@ class Two:
 
 
 @pytest.fixture
-def two(own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path) -> Iterator[Two]:
+def two(own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path) -> Iterator[ServerPair]:
     with ExitStack() as stack:
         qdrant = stack.enter_context(run_fake_qdrant())
         ours = own_settings.copy_with_changes(
@@ -71,10 +71,10 @@ def two(own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_pat
         theirs.server.data.mkdir()
         first = stack.enter_context(start(ours))
         shutil.copy(ours.server.data / "server.key", theirs.server.data)
-        yield Two(first, stack.enter_context(start(theirs)), qdrant)
+        yield ServerPair(first, stack.enter_context(start(theirs)), qdrant)
 
 
-def test_message_written_to_one_server_is_found_semantically_by_the_other(two: Two) -> None:
+def test_message_written_to_one_server_is_found_semantically_by_the_other(two: ServerPair) -> None:
     users = [f"user-{number}" for number in range(12)]
     for number, user in enumerate(users):
         writer, reader = (two.first, two.second) if number % 2 else (two.second, two.first)

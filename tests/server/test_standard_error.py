@@ -44,7 +44,7 @@ with reserve_stderr_for_logs(sys.argv[1]):
 """
 
 
-def said_by(level: str, end: str) -> str:
+def collect_error_output(level: str, end: str) -> str:
     """Return the standard error of a process that fails in every way."""
     done = subprocess.run(
         [sys.executable, "-c", DYING, level, end], capture_output=True, text=True, check=False, timeout=60
@@ -55,7 +55,7 @@ def said_by(level: str, end: str) -> str:
 
 @pytest.mark.parametrize("end", ["abort", "error"])
 def test_crash_report_has_the_location_and_no_content(end: str) -> None:
-    error_output = said_by("info", end)
+    error_output = collect_error_output("info", end)
     lines = [json.loads(line) for line in error_output.splitlines() if line.startswith("{")]
     events = {line["event"] for line in lines}
     assert {"library log record", "uncaught exception in thread"} <= events
@@ -67,7 +67,7 @@ def test_crash_report_has_the_location_and_no_content(end: str) -> None:
 
 
 def test_debug_level_includes_network_input() -> None:
-    error_output = said_by("debug", "abort")
+    error_output = collect_error_output("debug", "abort")
     assert FORGED.decode() in error_output
     assert "finished" in error_output
 

@@ -30,7 +30,7 @@ def listed(server: Server, times: int) -> None:
 
 
 def test_unreachable_collector_does_not_affect_calls(start: Start, own_settings: Settings) -> None:
-    with port_of_nobody() as nobody:
+    with find_unused_port() as nobody:
         away = own_settings.copy_with_changes(otlp_endpoint=f"http://127.0.0.1:{nobody}", trace_sample_ratio=1.0)
         with start(away.copy_with_changes(trace_export_timeout_s=0.2, trace_export_interval_s=0.05)) as server:
             listed(server, 20)
@@ -91,7 +91,7 @@ def test_collector_credentials_are_sent(start: Start, traced_settings: Settings,
 
 
 @contextmanager
-def port_of_nobody() -> Iterator[int]:
+def find_unused_port() -> Iterator[int]:
     """Return an unused port."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))

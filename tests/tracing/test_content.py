@@ -49,14 +49,14 @@ def script() -> Iterator[ChatScript]:
 
 
 @dataclass(frozen=True)
-class Talked:
+class RecordedConversation:
     """The recorded calls and spans of a conversation."""
 
     spans: list[Seen]
     raw: bytes
 
 
-def talked(server: Server, collector: Collector, trace: str) -> Talked:
+def talked(server: Server, collector: Collector, trace: str) -> RecordedConversation:
     """Write, search, recall and delete in one trace, with content in every field."""
     meta = of_trace(trace)
     message = new_message(
@@ -85,7 +85,7 @@ def talked(server: Server, collector: Collector, trace: str) -> Talked:
                 EVERY[name].send(channel, USER, of_trace(trace, x_user_id=USER))
     server.ingest.EraseUser(i.EraseUserRequest(user_id=USER), metadata=meta, timeout=30)
     spans = collector.trace(trace, "nomemory.v1.IngestService/EraseUser", "delete_memory_store", "invoke_agent recall")
-    return Talked(spans, b"".join(collector.raw))
+    return RecordedConversation(spans, b"".join(collector.raw))
 
 
 def test_spans_contain_no_content_and_no_ids(
@@ -129,7 +129,7 @@ def test_spans_contain_content_if_enabled(
     assert "zeppelin" in attribute_of(seen, "chat scripted", "gen_ai.output.messages")
 
 
-def attribute_of(seen: Talked, name: str, attribute: str) -> str:
+def attribute_of(seen: RecordedConversation, name: str, attribute: str) -> str:
     """Return the values of an attribute in the spans of a name."""
     return "\n".join(str(span.attributes.get(attribute)) for span in seen.spans if span.name == name)
 

@@ -105,12 +105,12 @@ def test_explorer_page_lists_methods_without_external_requests(web: Web, tmp_pat
     assert page.count("<details>") == web.client.get("/openapi.json").text.count('"operationId"')
     assert "GET /v1/users/{user_id}/messages" in page
     assert "CONSOLE" not in output
-    requested_urls = asked_by_pages(log)
+    requested_urls = list_requested_urls(log)
     assert f"{web.server.http}/openapi.json" in requested_urls
     assert all(url.startswith(f"{web.server.http}/") for url in requested_urls), requested_urls
 
 
-def asked_by_pages(log: Path) -> set[str]:
+def list_requested_urls(log: Path) -> set[str]:
     """Return the URLs that pages requested, without those of the browser itself."""
     events = [event.get("params", {}) for event in json.loads(log.read_text("utf-8"))["events"]]
     return {event["url"] for event in events if "url" in event and "://" in event.get("initiator", "")}

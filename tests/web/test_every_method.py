@@ -100,13 +100,13 @@ def speaker(web: Web) -> str:
     return user
 
 
-def of_the_moment_removed(reply: ProtoMessage) -> ProtoMessage:
+def remove_run_specific_fields(reply: ProtoMessage) -> ProtoMessage:
     for field, value in list(reply.ListFields()):
         if field.name in OF_THE_MOMENT:
             reply.ClearField(field.name)
         elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
             for item in value if field.is_repeated else [value]:
-                of_the_moment_removed(item)
+                remove_run_specific_fields(item)
     return reply
 
 
@@ -124,7 +124,7 @@ def test_http_response_equals_grpc_response(web: Web, speaker: str, name: str) -
     method, request = METHODS[name], REQUESTS[name](speaker)
     expected = over_grpc(web, method, request, {"x-user-id-bin": speaker.encode()})
     http_replies = replies(method, send(web.client, method, request, {"x-user-id": speaker.encode()}))  # type: ignore[dict-item]
-    assert list(map(of_the_moment_removed, http_replies)) == list(map(of_the_moment_removed, expected))
+    assert list(map(remove_run_specific_fields, http_replies)) == list(map(remove_run_specific_fields, expected))
 
 
 def test_export_lines_can_be_imported(web: Web, user: str) -> None:
