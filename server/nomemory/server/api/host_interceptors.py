@@ -14,9 +14,10 @@ class HostInterceptors:
     """The interceptors and hooks of the host program, in the order in which they run.
 
     Attributes:
-        grpc: gRPC interceptors, for example for tracing and metrics. They run for all gRPC calls, before the caller is
-            authenticated and the request is read. In a gRPC interceptor, the handler of every method takes a stream of
-            encoded requests (`stream_unary` or `stream_stream`). A server with gRPC interceptors cannot serve HTTP.
+        grpc: gRPC interceptors, for example for tracing and metrics. The interceptors run for all gRPC calls, before
+            the caller is authenticated and the request is read. In a gRPC interceptor, the handler of every method
+            takes a stream of encoded requests (`stream_unary` or `stream_stream`). A server with gRPC interceptors
+            cannot serve HTTP.
         before_handler: hooks, for example for quotas and auditing. Hooks run after authorization, for gRPC and HTTP
             calls, and receive each request and its `CallContext`. The user ids in the request include the namespace
             prefix. A hook raises a `Fault` to reject the call.

@@ -77,7 +77,7 @@ class CommitPlan:
         bucket: returns the bucket of a user; each bucket has its own latest sequence number and latest generated id.
 
     Attributes:
-        sequence: the latest sequence number that the plan has assigned; 0 before the first.
+        sequence: the latest sequence number that the plan has assigned; 0 before the first assignment.
         dropped: the stored versions that the commit deletes.
         erasures: the deleted messages for the register of erasures, as `(sequence, user_id, message_id)`.
     """

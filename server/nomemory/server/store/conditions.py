@@ -71,7 +71,7 @@ class SqlDialect:
         return [self.build_metadata_clause(compute_entry_hash_bytes(entry)) for entry in message_filter.metadata]
 
     def build_match_clauses(self, user_id: str, message_filter: Filter) -> list[Clause]:
-        """Return the conditions that select the messages of a user which match a filter."""
+        """Return the conditions that select the messages of a user that match a filter."""
         return [
             self.of_user(user_id),
             *self.build_filter_clauses(message_filter),

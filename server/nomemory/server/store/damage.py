@@ -107,8 +107,8 @@ class DamageRegistry:
     def split_damaged_messages(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[ChangeRef]]:
         """Separate intact messages from damaged ones, and record the damage.
 
-        A row has user id, message id, time, encoded message, sequence number and checksum; rows may belong to any
-        users.
+        A row has user id, message id, time, encoded message, sequence number and checksum. The rows may belong to
+        several users.
         """
         sound, damaged = list[LoggedMessage](), list[ChangeRef]()
         for user_id, message_id, ts_us, wire, sequence, crc in rows:

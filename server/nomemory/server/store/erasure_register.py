@@ -9,7 +9,7 @@ from the id of the message log, which a restore keeps. A register can therefore 
 log, but not to another log.
 
 An entry applies to messages up to a sequence number, so messages that were written after the erasure are kept. Sequence
-numbers can be compared only within an epoch: `EpochStart` records where each epoch of a message log began.
+numbers can be compared only within an epoch. An `EpochStart` records the sequence number at which an epoch began.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class ExpiredMessageDeleter(Protocol):
     async def delete_expired_messages(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages in one commit.
 
-        Messages that exceed the maximum age are looked up user by user, starting after the user `after`.
+        Messages that exceed the maximum age are looked up user by user, starting after the user id `after`.
         """
 
 

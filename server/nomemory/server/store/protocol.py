@@ -78,8 +78,8 @@ class LogReader(Protocol):
     ) -> list[bytes]:
         """Return up to `limit` encoded ChatMessages with `sequence <= pinned` that follow the position `after`.
 
-        The newest message comes first unless `oldest_first` is set. Reading an encoded page takes half as long as
-        reading a page of `LoggedMessage`s.
+        The messages are ordered from newest to oldest unless `oldest_first` is set. Reading an encoded page takes half
+        as long as reading a page of `LoggedMessage`s.
         """
 
     async def read_first_encoded_page(
@@ -123,7 +123,7 @@ class LogWriter(Protocol):
     async def write(
         self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = ""
     ) -> WriteReceipt:
-        """Store a batch of messages atomically; messages without an id get a generated one.
+        """Store a batch of messages atomically; messages without an id get a generated id.
 
         The generated ids of a user increase.
 
@@ -151,12 +151,12 @@ class ErasableLog(Protocol):
     """Erases the remains of deleted, replaced and expired messages from the message log's files, in small batches.
 
     After every index has applied the removals, call `delete_removals`, `release_free_pages` and
-    `overwrite_unused_bytes` in this order, each of them repeatedly until it has nothing left to do. Completed batches
-    survive a crash.
+    `overwrite_unused_bytes` in this order, and repeat each call until no work remains. The results of completed batches
+    are durable.
     """
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the last pending removal, and whether at least `many` removals are pending; None without removals."""
+        """Return the position of the last removal, and whether at least `many` are pending; None without removals."""
 
     async def delete_removals(self, until: FeedPosition, limit: int) -> bool:
         """Delete up to `limit` removal records up to a position, and users without messages.

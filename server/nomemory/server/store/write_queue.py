@@ -28,7 +28,7 @@ Queued = TypeVar("Queued")
 
 
 class WriteQueue(Generic[Queued]):
-    """A bounded, partitioned FIFO queue of jobs, which the event loop adds and the writer takes.
+    """A bounded FIFO queue of jobs with partitions. The event loop adds jobs, and the writer takes them.
 
     Args:
         jobs_max: maximum number of queued jobs in all partitions.

@@ -75,7 +75,7 @@ class ReadAdmission:
 
         Args:
             user_id: the user whose messages are read; empty for reads of several users.
-            caller: the caller.
+            caller: identifies the caller for the limit per caller.
 
         Raises:
             Fault: OVERLOADED, if the limit per user, per caller or in total is reached.

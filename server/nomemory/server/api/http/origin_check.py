@@ -1,8 +1,8 @@
 """Checks of the Origin and Host headers.
 
-A browser on a trusted machine can run pages of untrusted sites. Pages of other origins can call the server only if the
-settings allow their origin. A page can also make its own host name resolve to this machine (DNS rebinding). Therefore a
-server without credentials accepts only IP addresses and `localhost` as host names.
+A browser on a trusted machine can load pages of untrusted sites. Pages of other origins can call the server only if
+the settings allow their origin. An untrusted site can also make its own host name resolve to this machine (DNS
+rebinding). Therefore a server without credentials accepts only IP addresses and `localhost` as host names.
 """
 
 from __future__ import annotations

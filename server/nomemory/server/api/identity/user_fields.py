@@ -1,7 +1,7 @@
 """User id fields in protobuf messages.
 
-The functions find the fields at any depth through the message descriptors. They therefore also find fields that
-are added to the API later.
+The functions of this module find the fields at any depth through the message descriptors, and therefore also find
+fields that are added to the API later.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ _MIN_SPORADIC: Final = 3
 class ChatModelMonitor:
     """Counts the failures and the tokens of the chat model, and reports its active fault. Not thread-safe.
 
-    A sporadic failure becomes a fault after `_MIN_SPORADIC` consecutive failures, any other failure in `_FAULT_KINDS`
-    immediately. The fault is cleared when the chat model gives a well-formed answer.
+    A sporadic failure becomes a fault after `_MIN_SPORADIC` consecutive failures. Any other failure in `_FAULT_KINDS`
+    becomes a fault immediately. The fault is cleared when the chat model gives a well-formed answer.
     """
 
     def __init__(self, meters: Meters, faults: ActiveFaults) -> None:

@@ -76,7 +76,7 @@ class HasWriteToken(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueryService:
-    """Serves `nomemory.v1.QueryService`. An expensive read holds a slot while it computes."""
+    """Serves `nomemory.v1.QueryService`. An expensive read holds a slot while it computes, but not while it waits."""
 
     slots: RoundRobinLimit
     threads: ReadThreads

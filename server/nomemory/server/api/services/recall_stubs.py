@@ -24,7 +24,7 @@ _Method = Callable[[Request, CallContext], Awaitable[bytes]]
 class InProcessQueryStub:
     """A QueryService stub for recalls that calls the service in this process, without a network connection.
 
-    An in-process call is about 1 ms faster than a call over a loopback channel. A call of the stub raises `AioRpcError`
+    An in-process call is about 1 ms faster than a call over a loopback channel. A call to the stub raises `AioRpcError`
     if the service raises a `Fault` other than OVERLOADED.
     """
 

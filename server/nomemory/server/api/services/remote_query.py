@@ -21,7 +21,7 @@ _RETRY_AFTER_S = 1.0
 class RemoteQueryStub:
     """A QueryService stub for recalls that calls another server.
 
-    A call of the stub raises a `Fault` if the other server is overloaded.
+    A call to the stub raises a `Fault` if the other server is overloaded.
     """
 
     def __init__(self, stub: QueryStub) -> None:

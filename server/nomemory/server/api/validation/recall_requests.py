@@ -49,9 +49,9 @@ def decode_recall(
 ) -> RecallQuery:
     """Validate a RecallRequest or a StreamRecallRequest.
 
-    A request may lower the limits of the server's budget `host`, and may raise the amount of evidence. `now` is
-    timezone-aware, and is used if the request does not set the current time. `dimension` is the dimension of the
-    server's embeddings, or None if another server runs the searches.
+    A request may lower the limits of the server's budget `host`, and may raise the maximum number of evidence
+    messages. `now` is timezone-aware, and is used if the request does not set the current time. `dimension` is the
+    dimension of the server's embeddings, or None if another server runs the searches.
 
     Raises:
         Fault: INVALID_FIELD.

@@ -76,7 +76,10 @@ class PostgresLogErasure:
         self._seen_at = time.monotonic()
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the last removal that this server has not erased, and whether at least `many` removals are pending."""
+        """Return the position of the last removal, and whether this server has to erase at least `many` removals.
+
+        Return None if this server has erased all removals.
+        """
         if time.monotonic() - self._seen_at >= _SEEN_INTERVAL_S:
             self._seen_at = time.monotonic()
             await self._fetch_rows(_SET_SEEN, self._follower)

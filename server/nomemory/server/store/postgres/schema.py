@@ -3,19 +3,19 @@
 The tables correspond to those in `sqlite/schema`, with these differences:
 
 - Keys of tables with user data begin with the bucket of the user (`compute_bucket`).
-- `messages` contains the lexical index: the column `keys` has a hash for each term, and the column `tokens` has the
-  tokens of the message for exact checks (`token_columns`).
+- `messages` contains the lexical index: the column `keys` has hashes of tokens and terms, and the column `tokens` has
+  the tokens and terms themselves for exact checks (`token_columns`).
 - `log_state` has a single row, with the identity of the message log.
 - `followers` lists the servers whose indexes follow the message log, and the position up to which each has erased
-  removals. A removal record is deleted when all followers have erased the message. For a server without local indexes,
-  `is_lasting` is false, and the row is deleted a day after `seen`, the time of its last update.
+  removed messages. A removal record is deleted when all followers have erased the message. For a server without local
+  indexes, `is_lasting` is false, and the row is deleted a day after `seen`, the time of its last update.
 - `buckets` has the latest sequence number and the latest generated id of each bucket. A writer locks the rows of the
   affected buckets in ascending order, then allocates sequence numbers from `log_sequence`, and holds the locks until
   the commit. Sequence numbers are therefore unique, and the changes of a bucket become visible in order. Changes in
   different buckets may become visible out of order.
 - `index_collections` lists the vector indexes that several servers share on a Qdrant server, and the message log that
-  each follows. `index_buckets` has the checkpoint and the leader for each bucket, `index_members` the servers,
-  `index_users` the users whose checkpoint is ahead of their bucket, and `index_aside` the dead letters.
+  each follows. `index_buckets` has the checkpoint and the leader for each bucket, `index_members` the servers that use
+  the index, `index_users` the users whose checkpoint is ahead of their bucket, and `index_aside` the dead letters.
 - `erasures` and `epochs` have no bucket, because their rows do not contain a user id.
 
 Text columns have the collation "C", so they are ordered by their bytes.

@@ -49,7 +49,7 @@ class SqliteLogErasure:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the last pending removal, and whether at least `many` removals are pending; None without removals."""
+        """Return the position of the last removal, and whether at least `many` are pending; None without removals."""
         return await self._writer.run_between_commits(partial(_read_removals, many=many))
 
     async def delete_removals(self, until: FeedPosition, limit: int) -> bool:
@@ -77,7 +77,7 @@ class SqliteLogErasure:
         return False
 
     def _overwrite_batch(self, connection: sqlite3.Connection, after: int, limit: int) -> int | None:
-        """Overwrite the unused bytes of up to `limit` pages while the write-ahead log is empty and no one can write."""
+        """Overwrite the unused bytes of up to `limit` pages, with writes blocked and an empty write-ahead log."""
         if not _checkpoint_wal(connection):
             return after
         with write_transaction(connection):

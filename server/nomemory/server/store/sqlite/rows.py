@@ -89,7 +89,7 @@ class SqliteRows:
     def split_damaged_messages(
         self, where: str, values: Sequence[object], *, source: str = ALL
     ) -> tuple[list[LoggedMessage], list[ChangeRef]]:
-        """Return the intact and the damaged messages of any users that match a condition, and record the damage."""
+        """Return the intact and the damaged messages of all users that match a condition, and record the damage."""
         unexpired, expiry_values = self.build_unexpired_clause()
         statement = _build_select(_MESSAGE, _NO_RETRACTION, source, unexpired, where)
         return self._damage_registry.split_damaged_messages(
