@@ -154,7 +154,7 @@ class ErasureTask:
         Return the name of an index that still lags, or an empty string.
         """
         deadline = time.monotonic() + self._settings.erasure.within_s / 4
-        while (lagging := await self._indexes.find_lagging_index(until)) and time.monotonic() < deadline:  # noqa: ASYNC110 - polled
+        while (lagging := await self._indexes.find_lagging_index(until)) and time.monotonic() < deadline:  # noqa: ASYNC110 - waits by polling
             await asyncio.sleep(self._poll_s)
         return lagging
 

@@ -121,7 +121,7 @@ class PostgresLogErasure:
             erased_by_all = erased_by_all.minimum(position)
         return erased_by_all
 
-    async def release_free_pages(self, limit: int) -> bool:  # noqa: ARG002 - the protocol's
+    async def release_free_pages(self, limit: int) -> bool:  # noqa: ARG002 - the protocol's signature
         """Return False without releasing pages, because PostgreSQL reuses free space itself."""
         return False
 

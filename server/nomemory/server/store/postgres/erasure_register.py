@@ -31,18 +31,18 @@ _INSERT: Final = f"""
 INSERT INTO erasures (digest, kind, epoch, sequence, erased_us)
 SELECT digest, $3, epoch, sequence, $4 FROM log_state, unnest($1::bytea[], $2::bigint[]) AS new(digest, sequence)
 {_UPSERT}
-"""  # noqa: S608 - ours
+"""  # noqa: S608 - no user input
 _INSERT_REMOVALS: Final = f"""
 INSERT INTO erasures (digest, kind, epoch, sequence, erased_us)
 SELECT {DIGEST_OF_MESSAGE}, $3, epoch, sequence, $4 FROM log_state, removals
 WHERE bucket = $5 AND user_id = $6 AND sequence > $7
 {_UPSERT}
-"""  # noqa: S608 - ours
+"""  # noqa: S608 - no user input
 _MERGE: Final = f"""
 INSERT INTO erasures (digest, kind, epoch, sequence, erased_us)
 SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
 {_UPSERT} WHERE excluded.erased_us > erasures.erased_us
-"""  # noqa: S608 - ours
+"""  # noqa: S608 - no user input
 
 
 async def register_user_erasure(connection: Connection, user_id: str, sequence: int) -> None:

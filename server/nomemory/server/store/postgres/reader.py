@@ -44,7 +44,7 @@ _LIVE_COUNTS: Final = """(
 _COUNTS: Final = f"""
 SELECT (SELECT max(sequence) FROM buckets), coalesce(max(latest_sequence), 0), coalesce(sum(live), 0)::bigint,
   count(nullif(live, 0)) FROM {_LIVE_COUNTS}
-"""  # noqa: S608 - our text, bound values
+"""  # noqa: S608 - no user input
 _USERS: Final = f"SELECT user_id, live FROM {_LIVE_COUNTS} AND user_id > ? AND live > 0 ORDER BY user_id LIMIT ?"  # noqa: S608
 _CONVERSATIONS: Final = """
 SELECT conversation_id, min(ts_us), max(ts_us), count(*) FROM messages WHERE {where}
@@ -60,7 +60,7 @@ CROSS JOIN LATERAL (
     WHERE messages.bucket = at.bucket AND messages.user_id = at.user_id
       AND (messages.ts_us, messages.message_id) > (at.ts_us, at.message_id) AND {{live}} {_OLDEST_FIRST} LIMIT ?)
 ) AS found
-"""  # noqa: S608 - our text, bound values
+"""  # noqa: S608 - no user input
 """The messages directly before and after each position `at`."""
 _NEIGHBORS: Final = f"""
 SELECT messages.*, {{retraction}} FROM (SELECT place::integer, found.* FROM
@@ -170,7 +170,7 @@ class PostgresLogReader:
         where, values = join_clauses(
             [*POSTGRES.build_match_clauses(user_id, message_filter), self._expiry.build_unexpired_clause()]
         )
-        ((total,),) = await self._rows.fetch(f"SELECT count(*) FROM messages WHERE {where}", values)  # noqa: S608 - ours
+        ((total,),) = await self._rows.fetch(f"SELECT count(*) FROM messages WHERE {where}", values)  # noqa: S608 - no user input
         return int(total)
 
     async def list_conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:

@@ -55,7 +55,7 @@ _RETRACTED_BY: Final = f"""CASE WHEN EXISTS (
   WHERE entry.bucket = ? AND entry.user_id = ?
     AND entry.mark = convert_to('{RETRACTION.decode()}' || messages.message_id, 'UTF8') AND {{live}}
   ORDER BY entry.ts_us DESC, entry.message_id DESC LIMIT 1
-) END"""  # noqa: S608 - our text, bound values
+) END"""  # noqa: S608 - no user input
 
 POSTGRES: Final = SqlDialect(
     of_user=build_user_clause,
@@ -127,5 +127,5 @@ class PostgresRows:
         unexpired = self._expiry.build_unexpired_clause()
         condition, values = join_clauses([*where, unexpired])
         retraction, retraction_values = self._expiry.build_retraction_expression(user_id, unexpired)
-        statement = f"SELECT {columns}, {retraction} FROM messages WHERE {condition} {order.condition}"  # noqa: S608 - ours
+        statement = f"SELECT {columns}, {retraction} FROM messages WHERE {condition} {order.condition}"  # noqa: S608 - no user input
         return await self.fetch(statement, (*column_values, *retraction_values, *values, *order.values))

@@ -68,7 +68,7 @@ _RETRACTED_BY: Final = f"""CASE WHEN EXISTS (
   FROM metadata_entries AS entry CROSS JOIN messages AS retraction USING (user_id, ts, message_id)
   WHERE entry.user_id = ? AND entry.mark = CAST('{RETRACTION.decode()}' || messages.message_id AS BLOB) AND {{live}}
   ORDER BY entry.ts DESC, entry.message_id DESC LIMIT 1
-) END"""  # noqa: S608 - contains no caller-supplied value
+) END"""  # noqa: S608 - no user input
 
 SQLITE: Final = SqlDialect(
     of_user=lambda user_id: Clause("user_id = ?", (user_id,)),

@@ -26,7 +26,7 @@ like the header of a b-tree page."""
 
 _LAST_OF_BATCH = "SELECT max(seq) FROM (SELECT seq FROM removals WHERE seq <= ? ORDER BY seq LIMIT ?)"
 _OF_USERS = "user_id IN (SELECT value FROM json_each(?))"
-_DELETE_USERS = f"DELETE FROM users WHERE {_OF_USERS} AND messages = 0 AND latest_seq <= ?"  # noqa: S608 - ours
+_DELETE_USERS = f"DELETE FROM users WHERE {_OF_USERS} AND messages = 0 AND latest_seq <= ?"  # noqa: S608 - no user input
 _DELETE_REQUESTS = (
     f"DELETE FROM requests WHERE {_OF_USERS} AND user_id NOT IN (SELECT user_id FROM users WHERE {_OF_USERS})"  # noqa: S608
 )

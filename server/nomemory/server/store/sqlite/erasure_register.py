@@ -20,12 +20,12 @@ ON CONFLICT (digest) DO UPDATE SET kind = excluded.kind, epoch = excluded.epoch,
   erased_us = excluded.erased_us
 """
 _EPOCH: Final = "ifnull((SELECT value FROM meta WHERE key='epoch'), '')"
-_INSERT: Final = f"INSERT INTO erasures VALUES (?, ?, {_EPOCH}, ?, ?) {_UPSERT}"  # noqa: S608 - ours
+_INSERT: Final = f"INSERT INTO erasures VALUES (?, ?, {_EPOCH}, ?, ?) {_UPSERT}"  # noqa: S608 - no user input
 _INSERT_REMOVALS: Final = f"""
 INSERT INTO erasures SELECT {DIGEST_OF_MESSAGE}(user_id, message_id), ?, {_EPOCH}, seq, ?
 FROM removals WHERE seq > ? {_UPSERT}
-"""  # noqa: S608 - ours
-_MERGE: Final = f"INSERT INTO erasures VALUES (?, ?, ?, ?, ?) {_UPSERT} WHERE excluded.erased_us > erased_us"  # noqa: S608 - ours
+"""  # noqa: S608 - no user input
+_MERGE: Final = f"INSERT INTO erasures VALUES (?, ?, ?, ?, ?) {_UPSERT} WHERE excluded.erased_us > erased_us"  # noqa: S608 - no user input
 
 
 def register_user_erasure(connection: sqlite3.Connection, user_id: str, sequence: int) -> None:

@@ -120,7 +120,7 @@ SELECT count(*) FROM (
     WHERE u.messages <> ifnull(c.messages, 0) OR u.latest_seq < ifnull(c.latest, 0)
   UNION ALL SELECT user_id FROM ({_COUNTED}) WHERE user_id NOT IN (SELECT user_id FROM users)
 )
-"""  # noqa: S608 - contains no caller-supplied value
+"""  # noqa: S608 - no user input
 _RECOUNT = f"""
 INSERT INTO users SELECT user_id, latest, messages FROM ({_COUNTED}) WHERE TRUE
 ON CONFLICT DO UPDATE SET messages = excluded.messages, latest_seq = max(latest_seq, excluded.latest_seq)
