@@ -1,4 +1,4 @@
-"""Run a recall: plan and search within a budget, draft the answer, verify it."""
+"""Run a recall: plan and search within a budget, then draft and verify the answer."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _calibrate_findings(findings: SearchFindings) -> float | None:
 def _select_evidence(findings: SearchFindings, synthesis: VerifiedView, limit: int) -> Sequence[Evidence]:
     """Return the cited messages and, up to the limit, the best uncited messages, in ranking order.
 
-    Cited messages without a rank, such as neighbors, come last.
+    Cited messages without a rank, such as neighbors, are listed last.
     """
     cited = {citation.message_id for statement in synthesis.view.list_statements() for citation in statement.citations}
     ranked = [item for item in findings.evidence if item.message.message_id in cited]

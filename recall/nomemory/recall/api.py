@@ -51,7 +51,7 @@ async def recall(  # noqa: PLR0913 - the public function; most parameters are op
             messages that the model reads.
         budget: the limits for searches, messages and time.
         thresholds: verdict thresholds for answers without a model.
-        on_step: an async callback that is awaited after each tool call.
+        on_step: an async callback that is awaited after each step.
         metadata: gRPC metadata to send with every read.
         at_least: a write token. The recall first waits until both indexes contain the write with this token.
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class RecallError(Exception):
-    """Base class of recall errors. Distinguish errors by class or `code`; the message text may change."""
+    """Base class of recall errors. Distinguish errors by class; the message text may change."""

@@ -13,7 +13,7 @@ from itertools import pairwise
 from operator import add
 from typing import NamedTuple
 
-import regex  # type: ignore[import-untyped]  # it ships without types
+import regex  # type: ignore[import-untyped]  # the package has no type information
 
 from nomemory.text.normalization import COMBINING, INVISIBLE, normalize, remove_invisible_characters
 from nomemory.text.stems import stem_words
@@ -40,7 +40,7 @@ _RUN = regex.compile(
     rf"|([^\s{COMBINING}{INVISIBLE}])",
     regex.V1,
 )
-"""Fast version of `_TOKEN` for texts without trailing characters."""
+"""Faster version of `_TOKEN` for texts that `_HAS_TRAILING` does not match."""
 _HAS_TRAILING = regex.compile(rf"{_TRAILING}|{_SYLLABLE}", regex.V1)
 
 

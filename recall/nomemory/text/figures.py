@@ -242,7 +242,7 @@ _SCALED: Final = {
 }
 _MONTH_NAME: Final = rf"(?P<m>{'|'.join(f'{month}|{month[:3]}' for month in MONTHS)}|sept)\b\.?"
 _STANDALONE_MONTH_NAME: Final = _MONTH_NAME.replace("|may|may", "|(?-i:May)")
-"""Month names without a day. Lower-case `may` is excluded as a verb."""
+"""Pattern for month names without a day. Lower-case `may` is excluded, because it is usually a verb."""
 _ORDINAL_ENDING: Final = r"(?:st|nd|rd|th)"
 _DAY_PATTERN: Final = rf"(?<!\d)(?P<d>\d{{1,2}}){_ORDINAL_ENDING}?(?!\d)"
 _FIRST_DAY: Final = rf"(?:(?P<first>\d{{1,2}}){_ORDINAL_ENDING}?\s*(?:-|–|to|and|until)\s*)?"
@@ -252,7 +252,7 @@ _AM_PM_PATTERN: Final = r"(?P<ap>[ap]\.m\.?|[ap]m)"
 _WEEKDAY_NAME: Final = (
     rf"(?P<wd>{'|'.join(WEEKDAYS)}|(?-i:{'|'.join(day[:3].title() for day in WEEKDAYS)}|Tues|Thurs?))"
 )
-"""Weekday names. Abbreviations must be capitalized to exclude words such as "sat" and "sun"."""
+"""Pattern for weekday names. Abbreviations must be capitalized to exclude words such as "sat" and "sun"."""
 _HAN_NUMERALS: Final = "".join(CHINESE_DIGITS) + "十百千万亿廿"
 _IGNORE_CASE: Final = re.IGNORECASE
 _LONG_RUN: Final = re.compile(r"(?<![\d.])\d(?:[ -]?\d){6,}(?![\d.])")

@@ -13,7 +13,7 @@ _PREFIX_CHARS: Final = 3
 """Number of characters in a name prefix. Names are usually shortened at the end."""
 
 _PREFIX_SUFFIX: Final = "…"
-"""Suffix of name-prefix terms. No other term contains the character."""
+"""Suffix of name-prefix terms. No other term contains this character."""
 
 _CAPITALIZED: Final = re.compile(r"\b[A-Z][a-z]+\b(?:['’]s)?")
 _SUBJECT: Final = re.compile(

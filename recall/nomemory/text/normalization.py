@@ -11,10 +11,10 @@ import threading
 import unicodedata
 
 import opencc
-import regex  # type: ignore[import-untyped]  # it ships without types
+import regex  # type: ignore[import-untyped]  # the package has no type information
 
 COMBINING = r"\u0300-\u036F"
-"""The general combining accents, which belong to the preceding character."""
+"""Range of combining diacritical marks, which modify the preceding character."""
 
 INVISIBLE = r"\p{Default_Ignorable_Code_Point}"
 """Invisible characters: joiners, variation selectors, soft hyphens, direction marks."""
@@ -55,7 +55,7 @@ def normalize(text: str) -> str:
     """Return the normalized text. Normalization is idempotent and preserves the length of the text.
 
     Characters without a single-character form (`ﬁ`, `ß`, `½`) stay unchanged. Lone surrogates become U+FFFD because
-    engines reject them.
+    search engines reject them.
     """
     return text.translate(_NORMALIZED_FORMS)
 

@@ -123,7 +123,7 @@ def _parse_english_numbers(words: str) -> Iterator[int]:
             last_value = None
             continue
         value = _NUMBER_WORDS[name]
-        continues_number = last_value is None or (last_value in _TENS.values() and 0 < value < 10)  # noqa: PLR2004 - twenty, five
+        continues_number = last_value is None or (last_value in _TENS.values() and 0 < value < 10)  # noqa: PLR2004 - a digit after tens, as in twenty-five
         if not continues_number:
             yield total + group
             total, group = 0, 0

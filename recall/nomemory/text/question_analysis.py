@@ -82,7 +82,7 @@ class QuestionAnalysis:
 
     @cached_property
     def time_signal(self) -> TimeSignal | None:
-        """The time expression of the question; None if the question has none, or if `now` is unknown."""
+        """The time expression of the question; None if the question has no time expression or `now` is unknown."""
         return None if self.now is None else find_time_signal(remove_quotations(self.question_text), self.now)
 
     @cached_property

@@ -126,7 +126,7 @@ def contains_only_questions(text: str) -> bool:
 def _detect_question_and_statement(sentence: str) -> tuple[bool, bool]:
     """Return whether a sentence contains a question, and whether it contains a statement.
 
-    If the sentence has a question mark, clauses after the question clause belong to the question.
+    If the sentence ends with a question mark, clauses after the question clause belong to the question.
     """
     clauses = [stripped for clause in CLAUSE_END.split(sentence) if (stripped := clause.strip())]
     if _ENDS_MARKED.search(sentence):

@@ -22,8 +22,8 @@ _MAX_DISTANCE_DAYS: Final = 366
 def find_relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
     """Return the dates that a text may refer to, given the date on which it was sent.
 
-    All interpretations of an ambiguous expression are returned: "Friday" may be the Friday of this week or of the
-    next week.
+    All interpretations of an ambiguous expression are returned: "Friday" may be the Friday of the previous, the
+    current or the next week.
     """
     normalized_text = replace_number_words(unicodedata.normalize("NFKC", text))
     dates = set[PartialDate]()
@@ -37,7 +37,7 @@ def find_relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
 
 
 def complete_dates(partial_date: PartialDate, sent: date) -> Iterator[PartialDate]:
-    """Yield a partial date itself, and the dates near the send date that complete its year or month."""
+    """Yield a partial date, and the dates near the send date that result from adding its missing year or month."""
     yield partial_date
     if partial_date.day is not None and partial_date.month is None and partial_date.year is None:
         for months in (-1, 0, 1):

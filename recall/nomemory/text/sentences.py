@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-import regex  # type: ignore[import-untyped]  # it ships without types
+import regex  # type: ignore[import-untyped]  # the package has no type information
 
 HIDDEN: Final = "\ufffc"
 """Replacement for each quoted character in a masked text."""
@@ -59,7 +59,7 @@ class Sentence:
 
 
 def find_quotations(text: str) -> list[str]:
-    """Return quotations and titles of at most 200 characters."""
+    """Return the quotations and titles in a text that have at most 200 characters."""
     return [match[match.lastindex] for match in _QUOTED.finditer(text)]
 
 
@@ -69,7 +69,7 @@ def remove_quotations(text: str) -> str:
 
 
 def mask_quotations(text: str) -> str:
-    """Mask the quotations in a text, and preserve its length."""
+    """Mask the quotations in a text, and preserve the length of the text."""
     return str(_QUOTED.sub(lambda match: match[0][0] + HIDDEN * (len(match[0]) - 2) + match[0][-1], text))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from itertools import pairwise
 
-import regex  # type: ignore[import-untyped]  # it ships without types
+import regex  # type: ignore[import-untyped]  # the package has no type information
 
 from nomemory.text.normalization import fold_text
 from nomemory.text.stems import stem_word

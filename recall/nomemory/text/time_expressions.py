@@ -17,7 +17,7 @@ class TimePrecision(Enum):
     """Precision of a time expression."""
 
     EXACT = "exact"
-    """An exact date, week or month."""
+    """An exact day or period."""
     VAGUE = "vague"
     """An approximate time, such as "recently" or "last time"."""
     ALWAYS = "always"

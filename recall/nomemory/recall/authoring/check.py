@@ -51,7 +51,7 @@ class SkillReport:
 def check_skill(folder: Path) -> SkillReport:
     """Check the skill in a folder.
 
-    If the folder contains no skill, the report says so. No file is executed or changed.
+    If the folder contains no skill, the report contains an error. No file is executed or changed.
     """
     absolute = _to_absolute_path(folder)
     texts = _read_texts(absolute)
@@ -87,7 +87,7 @@ def _read_texts(folder: Path) -> dict[str, str]:
 
 
 def _find_loading_errors(folder: Path, text: str) -> Iterator[Finding]:
-    """Load the skill; report load errors and entries without effect."""
+    """Load the skill; report a load error, or a text for chat models that is too long."""
     try:
         skill = SkillLibrary([folder.parent], folder.name).load(folder.name)
     except SkillNotFoundError as error:

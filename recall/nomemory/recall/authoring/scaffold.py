@@ -64,7 +64,7 @@ _SYSTEM_PROMPT: Final = (
 
 
 class SkillNotCreatedError(RecallError):
-    """A skill cannot be created at a path. The error message states the reason."""
+    """A skill cannot be created. The error message states the reason."""
 
 
 def to_single_line(sentence: str) -> str:

@@ -8,10 +8,10 @@ from typing import Final
 from nomemory.recall.model.question import Role, Turn
 
 _SHORT_CHARS: Final = 40
-"""Minimum length of a turn that is searched without the preceding turns."""
+"""Minimum number of characters in a turn that is searched without the preceding turns."""
 _PREVIOUS_TURNS: Final = 2
 _MAX_CHARS: Final = 32_000
-"""Maximum length of a query."""
+"""Maximum number of characters in a query."""
 
 
 def build_query_text(turns: Sequence[Turn]) -> str:

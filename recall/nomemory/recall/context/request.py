@@ -14,7 +14,7 @@ class ContextRequest:
 
     Attributes:
         turns: the latest turns of the current conversation, oldest first.
-        conversation_id: the current conversation; empty if it is not stored.
+        conversation_id: id of the current conversation; empty if the conversation is not stored.
         max_tokens: maximum number of estimated tokens in the prompt text.
         now: the current time, in the time zone for dates in the text. Messages sent at or after `now` are ignored.
         at_least: a write token. The search waits until the indexes contain the write with this token.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-import regex  # type: ignore[import-untyped]  # it ships without types
+import regex  # type: ignore[import-untyped]  # the package has no type information
 
 from nomemory.recall.grounding.statement_figures import FigureChecker
 from nomemory.recall.model.evidence import RetrievedMessage, RetrievedMessages

@@ -221,10 +221,10 @@ def _multiply_quantities(left: Quantity, right: Quantity, *, divide: bool) -> Qu
 
 
 def _is_equal(computed: Quantity, stated: Quantity, literal: Operand) -> bool:
-    # 2025-06-12 - 2025-06-01 = 11
+    # Example: 2025-06-12 - 2025-06-01 = 11.
     if computed.kind is QuantityKind.DURATION and stated.kind is QuantityKind.NUMBER and not computed.months:
         return computed.value == stated.value * _MINUTES_OF_DAY
-    if computed.kind is QuantityKind.DURATION and stated.kind is QuantityKind.TIME:  # 17:30 - 09:00 = 8:30
+    if computed.kind is QuantityKind.DURATION and stated.kind is QuantityKind.TIME:  # Example: 17:30 - 09:00 = 8:30.
         return computed.value == stated.value and not computed.months
     if computed.kind is not stated.kind or computed.months != stated.months:
         return False

@@ -52,7 +52,8 @@ def verify_draft_view(
     """Verify a draft, annotate its statements with authors and superseding messages, and decide the verdict.
 
     If a chat model wrote the draft, its verdict and conflicts are kept if they are consistent with the verified
-    statements. Otherwise, rules determine both. The memory view is empty if the verdict is INSUFFICIENT.
+    statements. Otherwise, rules determine the verdict and the conflicts. The memory view is empty if the verdict is
+    INSUFFICIENT.
     """
     figures = FigureChecker(question, findings.retrieval) if draft.is_model_written else None
     view, notes = verify_statements(draft.statements, findings.retrieval, figures)

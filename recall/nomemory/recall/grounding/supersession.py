@@ -12,7 +12,10 @@ MIN_SIMILARITY: Final = 2.25
 
 
 MIN_SHARED_TERMS: Final = 0.25
-"""Minimum IDF-weighted share of words that both messages contain. A lower minimum would also mark valid statements."""
+"""Minimum IDF-weighted share of words that both messages contain.
+
+With a lower minimum, valid statements would be marked as superseded.
+"""
 
 
 def find_superseding_messages(relations: Iterable[MessageRelation], cited: Collection[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Mark messages as data in a prompt, between lines that a message cannot imitate."""
+"""Mark messages in a prompt as data, between two lines with a code that no message contains."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FENCE_RULE: Final = (
 def fence_items(items: Iterable[Mapping[str, JsonValue]]) -> str:
     """Put items between two fence lines that contain a code.
 
-    The code is a digest of the items, and does not occur in them.
+    The code is a digest of the items, and does not occur in the items.
     """
     lines = "\n".join(json.dumps(item, ensure_ascii=False, separators=_COMPACT).translate(_LINE_ENDS) for item in items)
     code = _compute_digest(lines)

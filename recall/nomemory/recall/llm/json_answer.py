@@ -23,7 +23,7 @@ class InvalidAnswerError(RecallError):
 
 
 def extract_object(text: str, keys: AbstractSet[str]) -> JsonObject:
-    """Return the first JSON object in a text that has one of the keys. Any other text around the object is ignored.
+    """Return the first JSON object with one of the keys in a text. Any other text around the object is ignored.
 
     Raises:
         InvalidAnswerError: none of the first 64 JSON objects has one of the keys, or the text exceeds 64,000

@@ -17,7 +17,7 @@ class Prompt:
     """A prompt, and the JSON schema of the expected answer.
 
     Attributes:
-        system: the system message, which is the same for all questions, so that endpoints can cache it.
+        system: the system message, which does not depend on the question, so that endpoints can cache it.
         user: the first user message, with the question and the messages to read.
         follow_up_turns: pairs of an answer of the model and the user message that follows it.
     """

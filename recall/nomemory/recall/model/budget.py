@@ -19,7 +19,7 @@ class Budget:
         tool_calls: maximum number of tool calls, including the calls that read the neighbors of anchors.
         evidence_messages: number of evidence messages in the result, unless the request sets it.
         deadline_s: time limit for the search phase, in seconds.
-        answer_s: time limit for the whole recall, in seconds, including a chat model's reading.
+        answer_s: time limit for the whole recall, in seconds, including the requests to a chat model.
         model_s: time limit for one chat model response, in seconds.
         read_messages: number of ranked messages that a chat model reads; 0 for no model.
         read_tokens: maximum number of estimated tokens in the ranked messages that a chat model reads.

@@ -88,7 +88,7 @@ class SearchFindings:
     """Results of the search phase of a recall.
 
     Attributes:
-        evidence: retrieved messages in ranking order. Messages that assert something come first.
+        evidence: retrieved messages in ranking order.
         relations: pairs of related messages, sorted by the time of the newer message.
         sufficiency: estimate of whether the message log contains the answer; None if no search made an estimate.
     """

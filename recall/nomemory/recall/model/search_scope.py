@@ -42,7 +42,7 @@ class SearchScope:
         return has_role and (since is None or message.ts >= since) and (until is None or message.ts < until)
 
     def union(self, other: SearchScope) -> SearchScope:
-        """Return the smallest scope that contains this scope and another one."""
+        """Return the smallest scope that contains this scope and another scope."""
         role = self.role if self.role is other.role else Role.ANY
         since = _select_outer_bound(min, self.time_range.since, other.time_range.since)
         return SearchScope(
@@ -79,7 +79,7 @@ class SearchCoverage:
 
     @property
     def is_widened(self) -> bool:
-        """Whether a search went beyond the initial scope."""
+        """Whether a search exceeded the initial scope."""
         return (
             self._widest is not None
             and self._initial is not None

@@ -23,7 +23,7 @@ from nomemory.text.time_range import ANY_TIME
 _WIDER_RANGES_DAYS: Final = (7, 30, 180)
 """Time windows in days, shortest first, before an unlimited search."""
 _RECENT_DAYS: Final = 30
-"""Initial window in days for questions about future events."""
+"""Time window of the first message list, in days, if the question and the skill set no time range."""
 _PAGE_SIZE: Final = 20
 _CONVERSATION_PAGE_SIZE: Final = 50
 """Page size for conversational input. A message may rank low in one of the merged rankings and high in the other."""
@@ -41,8 +41,8 @@ _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 class RulesPlanner:
     """A deterministic planner that needs no chat model.
 
-    The planner first ranks the messages within the time range and role that the caller or the question sets, then in
-    wider scopes if there are too few results.
+    The planner first searches the scope that the caller, the question or the skill sets. If there are too few results,
+    the planner searches wider scopes.
 
     A skill adjusts the plan. The skill's defaults set the initial scope, its lexicon adds synonyms, and its query
     template sets the first tool and adds queries and neighbor reads. If the input is a conversation rather than a
@@ -112,8 +112,8 @@ class RulesPlanner:
         """Yield the searches for the question and for the additional queries of the skill.
 
         If the input is a conversation rather than a question, a semantic search and a ranking are run. If the question
-        refers to the preceding turn with a pronoun, the preceding turn is searched as well. The ranking already
-        includes a lexical search; a second lexical search would count the words twice.
+        refers to the preceding turn with a pronoun, a search for the preceding turn is added. The ranking
+        already includes a lexical search; a second lexical search would count the words twice.
         """
         ranking_call = self._create_ranking_call(question, thought)
         if question.is_conversation:

@@ -55,7 +55,7 @@ _Entry = TypeVar("_Entry", bound=BaseModel)
 
 
 def build_lenient_list_parser(model: type[_Entry], limit: int) -> Callable[[object], list[_Entry]]:
-    """Return a parser of a list, which reads the first `limit` entries and drops those that `model` rejects."""
+    """Return a list parser that reads at most `limit` entries and drops the entries that `model` rejects."""
 
     def parse_list(values: object) -> list[_Entry]:
         listed = values if isinstance(values, list) else []

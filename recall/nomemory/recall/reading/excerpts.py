@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
-import regex  # type: ignore[import-untyped]  # it ships without types
+import regex  # type: ignore[import-untyped]  # the package has no type information
 
 from nomemory.client.prompt_passages import count_tokens
 from nomemory.text.sentences import CLAUSE_END, SENTENCE_END, mask_quotations

@@ -122,7 +122,7 @@ class ContextWindow:
 
         The best message has the label `m1`.
 
-        Long messages are shortened to make room for others.
+        Long messages are shortened to make room for other messages.
 
         Args:
             ranked: the ranked messages, best first.

@@ -29,7 +29,7 @@ _SKILL_WEIGHT: Final = 1.5
 _PREFERENCE_BOOST: Final = 0.15
 """Score boost for messages with the preferred role, and for messages in the preferred time range."""
 _SCORE_GAP: Final = 1.0
-"""Score gap below the ranking of the whole question. No similarity boost can close the gap."""
+"""Gap between the lowest score of the question's ranking and the scores of other searches."""
 _RANK_SMOOTHING: Final = 10
 _CONVERSATION_SMOOTHING: Final = 3
 """Constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009). A small value favors the top ranks."""

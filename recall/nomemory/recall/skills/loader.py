@@ -32,7 +32,7 @@ class Skill:
     """A skill that was loaded from a folder, or created in code.
 
     `body` is the text of SKILL.md without frontmatter. `references` maps relative paths, such as
-    `references/lexicon.md`, to texts. `notes` describe ignored entries and unreadable files. `steering` configures the
+    `references/lexicon.md`, to texts. `notes` describe ignored keys and invalid entries. `steering` configures the
     rule-based planner; it is empty for a skill that was created in code.
     """
 

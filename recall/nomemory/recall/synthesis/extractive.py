@@ -31,7 +31,7 @@ score gap to the best message, and the similarity."""
 
 
 _DEFAULT_Z_SCORE: Final = 1.5
-"""Assumed similarity of a top message if semantic search is unavailable."""
+"""Assumed similarity of a top message, in standard deviations above the mean, if semantic search is unavailable."""
 
 
 class ExtractiveSynthesizer:

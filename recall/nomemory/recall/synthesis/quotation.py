@@ -1,4 +1,4 @@
-"""Select the passage of a message to quote: a short message in full, or complete sentences of a long one."""
+"""Select the passage of a message to quote: a short message in full, or complete sentences of a long message."""
 
 from __future__ import annotations
 

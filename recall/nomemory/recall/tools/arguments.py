@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 from nomemory.recall.model.question import Role
 
 _MAX_SINGLE: Final = 3.4028234663852886e38
-"""The largest single-precision float, the number type of vectors."""
+"""The largest single-precision float. Vector components are single-precision floats."""
 
 
 def _parse_time(value: object, info: ValidationInfo) -> datetime:

@@ -18,7 +18,7 @@ from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
 _COUNTED_CHARS: Final = 4_000
-"""Maximum number of characters of a message that count toward the budget. Planners see the start of long messages."""
+"""Maximum number of characters of a message that count toward the budget of a call."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -40,7 +40,7 @@ class ToolResult:
     """The result of a tool call.
 
     Attributes:
-        items: the hits. Searches return hits best first, other tools by time.
+        items: the hits. Hits of a search are sorted by score, best first; hits of other tools are sorted by time.
         next_cursor: the cursor for the next page, or empty.
         index_lagging: whether some stored messages were not searchable yet.
         truncated: whether messages were dropped to fit the budget.
@@ -50,7 +50,7 @@ class ToolResult:
         scope: the scope that was searched; None if the call was not a search.
         word_hit_count: number of items that contain words of the query; None if unknown.
         query_coverage: the largest share of the query's words that one of the best items contains, 0 to 1.
-        semantic_unavailable: whether a hybrid search ran without its semantic part.
+        semantic_unavailable: whether a hybrid search ran without semantic search.
         semantic_disabled: whether the call showed that semantic search is unavailable.
         sufficiency: estimate of whether the message log contains the answer; None if unknown.
         relations: pairs of related messages among the hits.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
 from typing import Final
 
-import regex  # type: ignore[import-untyped]  # it ships without types
+import regex  # type: ignore[import-untyped]  # the package has no type information
 
 from nomemory.recall.skills.steering.outline import InvalidEntry, SkillEntry, split_items
 from nomemory.text.normalization import fold_text

@@ -1,4 +1,4 @@
-"""Apply a skill to the rule-based planner."""
+"""Configuration that a skill sets for the rule-based planner."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_INVALID: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class PlannerConfiguration:
-    """Configuration of the rule-based planner by a skill: defaults, lexicon and query templates.
+    """Configuration that a skill sets for the rule-based planner: defaults, lexicon and query templates.
 
     `invalid_entries` are the first invalid entries of the skill, sorted by file and line. `invalid_count` is the number
     of all invalid entries.
@@ -51,7 +51,7 @@ class PlannerConfiguration:
         return self.lexicon.find_synonyms(sentence)
 
     def select_template(self, analysis: QuestionAnalysis) -> QueryTemplate | None:
-        """Return the query template that shares the most words with the question; None if no template shares any."""
+        """Return the query template that shares the most words with the question; None if no template shares a word."""
         words = (remove_question_words(analysis.question_text), *self.find_synonyms(analysis.question_text))
         question_terms = frozenset(analyze_text(" ".join(words)).terms)
         best = max(self.templates, key=lambda template: len(template.selection_terms & question_terms), default=None)
@@ -69,7 +69,7 @@ class PlannerConfiguration:
         return SearchScope(time_range or ANY_TIME, self.choose_role(question))
 
     def compute_default_time_range(self, now: datetime) -> TimeRange | None:
-        """Return the skill's default time range, which ends at `now`; None if the skill sets none."""
+        """Return the skill's default time range, which ends at `now`; None if the skill sets no time range."""
         lookback = self.defaults.lookback
         if lookback is None or lookback == UNLIMITED_LOOKBACK:
             return ANY_TIME if lookback else None

@@ -41,7 +41,7 @@ class QueryTemplate:
     """Search parameters of a skill for one kind of question.
 
     `first_tool` is the tool of the first search; None selects the default. `rewrites` are additional queries with the
-    placeholders `{question}` (the sentence that asks) and `{words}` (its content words). If `reads_neighbors` is true,
+    placeholders `{question}` (the question sentences) and `{words}` (the content words). If `reads_neighbors` is true,
     the messages around the best hits are read during the search.
     """
 
@@ -63,7 +63,7 @@ class QueryTemplate:
 
 
 def read_templates(parts: Iterable[SectionPart]) -> tuple[list[QueryTemplate], list[InvalidEntry]]:
-    """Parse the query template sections of a skill. A heading with at least one valid key is a template."""
+    """Parse the query template sections of a skill. A heading with an entry that has a supported key is a template."""
     templates: list[QueryTemplate] = []
     invalid: list[InvalidEntry] = []
     for part in parts:
