@@ -18,7 +18,7 @@ from evaluation.view import LabeledView, compute_view_metrics
 from nomemory.server.search.hybrid.weights import STEPS
 
 QUOTE_SETTING: Final = "NOMEMORY_RECALL_QUOTE_THRESHOLD"
-QUOTE_THRESHOLDS: Final = (0.08, 0.1, 0.11, 0.125, 0.15, 0.175)
+QUOTE_THRESHOLDS: Final = (0.08, 0.11, 0.14, 0.16, 0.18, 0.2)
 """Candidate thresholds: minimum probability of a quoted message."""
 _MIN_ANSWERED: Final = 0.92
 """Minimum share of the answerable questions of the other users that the verdict threshold must keep answered."""

@@ -17,6 +17,7 @@ from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_limits import StopReason
 from nomemory.recall.model.step import RecallStep
+from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.recall.planning.base import Plan, PlannerFailedError, PlanningState, ToolCall
 from nomemory.recall.tools.query_stub import QueryServiceUnavailableError, QueryStub
 from nomemory.text.time_range import TimeRange
@@ -177,7 +178,13 @@ async def test_latest_superseding_message_is_used_regardless_of_call_order() -> 
     lines = [new_message("lin", f"m{day}", f"我的画室在第 {day} 号院", day * 86_400.0) for day in (1, 2, 3)]
     stub = ScriptedQuery(lines, relations=[[("m1", "m3")], [("m1", "m2"), ("m2", "m3")]])
     calls = [ToolCall("hybrid_search", {"query_text": text}) for text in ("画室", "院子")]
-    result = await recall(stub, "lin", Question("我的画室在哪？", NOW), planner=Scripted(Plan(tuple(calls))))
+    result = await recall(
+        stub,
+        "lin",
+        Question("我的画室在哪？", NOW),
+        planner=Scripted(Plan(tuple(calls))),
+        thresholds=SufficiencyThresholds(quoted=0.1),
+    )
     marks = {
         statement.citations[0].message_id: statement.superseded_by for statement in result.memory_view.list_statements()
     }

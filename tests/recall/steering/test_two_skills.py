@@ -64,6 +64,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         listen="127.0.0.1:0",
         embedder="none",
         recall_skill_dirs=str(folder / "skills"),
+        recall_quote_threshold=0.1,
         drain_timeout_s=0.0,
     )
     with started(settings) as server, Client(server.target) as client:
