@@ -9,5 +9,5 @@ _ATTACHMENT: Final = "\n["
 
 
 def remove_attachments(content: str) -> str:
-    """Return a text without attachment descriptions."""
+    """Return the part of a text before the first attachment description."""
     return content.partition(_ATTACHMENT)[0]

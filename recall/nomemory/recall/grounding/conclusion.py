@@ -187,7 +187,7 @@ def _sort_sections(view: MemoryView, order: Callable[[tuple[Statement, ...]], tu
 def _find_same_topic_pairs(
     question: Question, view: MemoryView, pairs: Iterable[MessagePair], findings: SearchFindings
 ) -> list[MessageIdPair]:
-    """Return pairs of messages about the same topic.
+    """Return pairs of ids of messages about the same topic.
 
     If the question asks for the current state, pair all quoted messages.
     """

@@ -112,7 +112,7 @@ class _SupportedValues:
     Attributes:
         numbers: all possible values of the numbers in the quotes.
         standalone_numbers: numbers outside dates and times.
-        dates: dates on which the messages were sent, and dates in the quotes.
+        dates: today's date, dates on which the messages were sent, and dates in the quotes.
         times: times of day at which the messages were sent, and times in the quotes.
         weekdays: weekdays in the quotes and weekdays of `dates`; 0 is Monday.
         digit_runs: long digit sequences in the quotes, such as phone numbers.

@@ -18,15 +18,15 @@ class Budget:
         iterations: maximum number of search rounds, each with one or more calls.
         tool_calls: maximum number of tool calls, including the calls that read the neighbors of anchors.
         evidence_messages: number of evidence messages in the result, unless the request sets it.
-        deadline_s: time limit for the search phase, in seconds.
+        deadline_s: time limit for the search phase, in seconds, without the time of requests to a chat model.
         answer_s: time limit for the whole recall, in seconds, including the requests to a chat model.
         model_s: time limit for one chat model response, in seconds.
-        read_messages: number of ranked messages that a chat model reads; 0 for no model.
+        read_messages: maximum number of ranked messages that a chat model reads; 0 for no model.
         read_tokens: maximum number of estimated tokens in the ranked messages that a chat model reads.
-        result_items: maximum number of messages that a tool call returns. A ranking of the question returns up to
-            `ranked_message_count` instead.
+        result_items: maximum number of messages that a tool call returns. For a ranking, `evidence_messages` is the
+            maximum if it is higher.
         result_chars: maximum number of characters that a tool call returns to a planner; not applied to rankings.
-        evidence_chars: maximum number of characters per evidence message; longer messages are truncated and marked.
+        evidence_chars: maximum number of characters per evidence message in an API response.
         neighbors_before, neighbors_after: number of messages to read before and after an anchor.
         anchors: number of top-ranked messages whose neighbors are read.
     """

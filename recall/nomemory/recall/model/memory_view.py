@@ -20,7 +20,7 @@ class Section(Enum):
 class Verdict(Enum):
     """Verdict on whether the evidence answers the question.
 
-    POSSIBLE: the evidence may answer the question, but no model has read the messages.
+    POSSIBLE: the evidence may answer the question. Only rules decide on this verdict, never a chat model.
     PENDING: the evidence does not answer the question, and some stored messages are not searchable yet.
     """
 

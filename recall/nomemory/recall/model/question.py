@@ -63,7 +63,7 @@ class Question:
 
     @cached_property
     def query_text(self) -> str:
-        """The search query: the text of the question, or the user's last turn if the text is empty."""
+        """The search query: the text of the question, or the user's last turns if the text is empty."""
         return self.text if self.text.strip() else _find_last_user_text(self.turns)
 
     @cached_property
@@ -73,7 +73,7 @@ class Question:
 
     @cached_property
     def referenced_turn(self) -> str:
-        """The user's last turn if the question refers to it with a pronoun, otherwise empty."""
+        """The user's last turns if the question has a pronoun for them or no content words, otherwise empty."""
         if not self.text.strip() or not (has_back_reference(self.text) or not self.analysis.content_words):
             return ""
         return _find_last_user_text(self.turns)

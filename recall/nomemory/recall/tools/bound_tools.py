@@ -309,7 +309,7 @@ class BoundTools:
     ) -> ToolResult:
         """Build the result of a tool call.
 
-        Rankings may have more messages than the budget allows, because the recall itself needs all of them.
+        Rankings may have more messages than the budget allows, because the recall itself needs all messages.
         """
         kept = list(hits) if is_ranking else limit_hits_to_budget(hits, self._budget)
         notes = [f"{len(kept)} messages"]

@@ -43,11 +43,11 @@ class ToolResult:
         items: the hits. Hits of a search are sorted by score, best first; hits of other tools are sorted by time.
         next_cursor: the cursor for the next page, or empty.
         index_lagging: whether some stored messages were not searchable yet.
-        truncated: whether messages were dropped to fit the budget.
+        truncated: whether messages were omitted because of the budget or the size limit of a response.
         dropped_arguments: number of arguments that were removed because they named a user.
         observation: a description of the result for the planner.
         arguments: arguments of the call, as shown in a step.
-        scope: the scope that was searched; None if the call was not a search.
+        scope: the scope of the call; None if the call failed or has no scope.
         word_hit_count: number of items that contain words of the query; None if unknown.
         query_coverage: the largest share of the query's words that one of the best items contains, 0 to 1.
         semantic_unavailable: whether a hybrid search ran without semantic search.
