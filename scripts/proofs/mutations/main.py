@@ -121,9 +121,12 @@ def check_mutation(mutation: Mutation, arguments: argparse.Namespace) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run all selected mutations; return 0 if the tests detect all of them."""
     arguments = parse_arguments(argv)
+    mutations = read_mutations(arguments.only, arguments.by)
+    if not mutations:
+        sys.exit("no mutation matches --only and --by")
     failed = 0
     print("| mutation | mistake | detected by | s |\n|---|---|---|---|")
-    for mutation in read_mutations(arguments.only, arguments.by):
+    for mutation in mutations:
         began = time.monotonic()
         verdict = check_mutation(mutation, arguments)
         failed += bool(verdict)

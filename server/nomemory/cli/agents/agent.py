@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from nomemory.agents.plugin_install import PluginInstallation
 
 _NEXT_STEPS = {
-    "claude-code": "New sessions are stored. To add the memory tools, too:\n"
+    "claude-code": "New sessions are stored. To add the memory tools as well:\n"
     "  claude mcp add --scope user nomemory -- {program} mcp --local",
     "codex": "Codex asks before it runs new hooks: start it, enter /hooks, and trust them. To add the memory tools:\n"
     "  codex mcp add nomemory -- {program} mcp --local",
-    "cursor": "Cursor hooks cannot add text to a prompt. Add the memory tools, too (docs/mcp.md).",
+    "cursor": "Cursor hooks cannot add text to a prompt. Add the memory tools as well (docs/mcp.md).",
     "hermes": "Select it as the memory provider:\n  hermes config set memory.provider nomemory\n"
-    "To add the memory tools, too:\n  hermes mcp add nomemory --command {program} --args mcp --local",
-    "opencode": "New sessions are stored. To add the memory tools, too, see docs/coding-agents.md.",
+    "To add the memory tools as well:\n  hermes mcp add nomemory --command {program} --args mcp --local",
+    "opencode": "New sessions are stored. To add the memory tools as well, see docs/coding-agents.md.",
 }
 """Instructions after an installation."""
 Command = Callable[..., None]
