@@ -91,7 +91,7 @@ class AsyncClient(BaseClient, AsynchronousClient):
     async def _iterate_items(
         self,
         paged: PagedMethod[..., Any, Item],
-        request: Any,  # noqa: ANN401 - any listing's
+        request: Any,  # noqa: ANN401 - the request of any paged method
         metadata: Metadata,
     ) -> AsyncIterator[Item]:
         while True:

@@ -68,7 +68,7 @@ class ClientMethod(Generic[Options, Reply]):
         """
 
         @wraps(self.build_request)
-        def call_method(*args: Options.args, **options: Options.kwargs) -> Any:  # noqa: ANN401 - what `send` returns
+        def call_method(*args: Options.args, **options: Options.kwargs) -> Any:  # noqa: ANN401 - the result type of `send`
             user_id: Any = options.get("user_id") if self.path.startswith(_RECALL) else None
             return send(self.build_request(*args, **options), requests.build_user_metadata(user_id))
 
@@ -83,7 +83,7 @@ class UnaryMethod(ClientMethod[Options, Reply]):
     @overload
     def __get__(self, client: AsynchronousClient, owner: object) -> Callable[Options, Coroutine[Any, Any, Reply]]: ...
     def __get__(self, client: Any, owner: object) -> object:
-        return self if client is None else self.bind(partial(client._call_unary, self))  # noqa: SLF001 - the client's implementation
+        return self if client is None else self.bind(partial(client._call_unary, self))  # noqa: SLF001 - an internal method of the client
 
 
 class StreamingMethod(ClientMethod[Options, Reply]):
@@ -94,7 +94,7 @@ class StreamingMethod(ClientMethod[Options, Reply]):
     @overload
     def __get__(self, client: AsynchronousClient, owner: object) -> Callable[Options, AsyncGenerator[Reply, None]]: ...
     def __get__(self, client: Any, owner: object) -> object:
-        return self if client is None else self.bind(partial(client._call_stream, self))  # noqa: SLF001 - the client's implementation
+        return self if client is None else self.bind(partial(client._call_stream, self))  # noqa: SLF001 - an internal method of the client
 
 
 @dataclass(eq=False)

@@ -16,7 +16,7 @@ SERVICES: Final = (
     "nomemory.v1.RecallService",
     "nomemory.v1.ServerService",
 )
-MAX_ATTEMPTS: Final = 5  # the maximum of a gRPC retry policy
+MAX_ATTEMPTS: Final = 5  # gRPC allows no more attempts in a retry policy
 _RETRY_BUFFER_BYTES: Final = (
     16 << 20
 )  # the server's maximum request size; gRPC does not retry requests above its default of 256 KB

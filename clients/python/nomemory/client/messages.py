@@ -79,7 +79,7 @@ ChatAPIMessage = Mapping[str, Any]
 Writable = message_pb2.ChatMessage | NewMessage
 
 
-def to_chat_message(message: Writable | ChatAPIMessage, **common: Any) -> message_pb2.ChatMessage:  # noqa: ANN401 - of its fields
+def to_chat_message(message: Writable | ChatAPIMessage, **common: Any) -> message_pb2.ChatMessage:  # noqa: ANN401 - the values of any field
     """Convert a dictionary to a `ChatMessage`. A `ChatMessage` is returned unchanged.
 
     Args:
@@ -180,7 +180,7 @@ def to_timestamp(field: str, time: TimeLike) -> Timestamp:
 
 def _parse_time(field: str, text: str) -> datetime:
     try:
-        return datetime.fromisoformat(text.upper())  # RFC 3339 allows a small t and z
+        return datetime.fromisoformat(text.upper())  # RFC 3339 allows a lowercase t and z
     except ValueError:
         raise ValueError(f"{field} must be an RFC 3339 time such as 2024-05-01T08:30:00Z, got {text!r}") from None
 

@@ -25,7 +25,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 MAX_TOKENS: Final = 2_000
 """Default maximum size of a block, in tokens."""
 MIN_TOKENS: Final = 400
-"""Smallest allowed maximum size, in tokens: the frame and a part of the best message must fit."""
+"""Minimum of `max_tokens`: the introduction, the fence and an excerpt of the best message must fit."""
 PROMPT_MESSAGES: Final = 40
 """Number of evidence messages to request from a recall for a block of the default size."""
 
@@ -130,7 +130,7 @@ class _PromptLine(NamedTuple):
 
     @property
     def token_count(self) -> int:
-        """The number of tokens in the line with its line break."""
+        """The estimated number of tokens in the line, including its line break."""
         return count_tokens(f"{self.text}\n")
 
 
@@ -140,7 +140,7 @@ class PromptBlock:
 
     Attributes:
         messages: the recalled messages, best first.
-        question: the question, whose words select passages of long messages.
+        question: the question. Passages of long messages that contain its words are preferred.
         zone: the time zone for times in the block.
         is_index_lagging: whether some of the user's messages were not searchable yet.
     """
@@ -162,7 +162,7 @@ class PromptBlock:
         return self._render_lines(self._select_lines(max_tokens))
 
     def select_messages(self, max_tokens: int = MAX_TOKENS) -> list[RecalledMessage]:
-        """Return the messages that `render` shows, with the content that it shows, best first.
+        """Return the messages in the block, best first, with their content shortened as in the block.
 
         Raises:
             ValueError: `max_tokens` is less than 400.
@@ -245,7 +245,7 @@ class PromptBlock:
         return self._render_frame(shown, len(self.messages) - len(shown), lines, compute_fence_code(lines))
 
     def _render_frame(self, shown: Sequence[_PromptLine], left_out: int, lines: str = "", code: str = NO_CODE) -> str:
-        """Put the introduction and the fence around the given lines."""
+        """Return the introduction and notes, followed by the given lines inside the fence."""
         annotations = {name for line in shown for name in line.annotations}
         return "\n".join(
             (
@@ -297,9 +297,9 @@ def as_prompt(
     Args:
         reply: the response of a recall.
         max_tokens: maximum number of tokens in the block, estimated by `prompt_passages.count_tokens`; at least 400.
-            Long messages are reduced to excerpts. If the block is still too long, the lowest-ranked messages are
-            omitted.
-        question: the question, whose words select excerpts of long messages.
+            Long messages are reduced to excerpts. If the block is still too long, messages are added in ranking order,
+            and a message that does not fit is omitted.
+        question: the question. Excerpts of long messages that contain its words are preferred.
         time_zone: IANA name of the time zone for dates; UTC if the name is empty or unknown.
 
     Raises:

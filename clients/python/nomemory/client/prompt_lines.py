@@ -10,26 +10,26 @@ from typing import Final
 
 _CODE_CHARS: Final = 12
 NO_CODE: Final = "0" * _CODE_CHARS
-"""A placeholder of the same length as a code."""
+"""Placeholder with the length of a fence code."""
 
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _INVISIBLE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
 """Unicode categories of control characters, invisible characters and line separators."""
 _JOINERS: Final = "\u200c\u200d"
-"""Invisible characters that are part of letters and emoji."""
+"""Zero-width non-joiner and joiner, which are not escaped because words and emoji contain them."""
 
 
 def format_time(moment: datetime, zone: tzinfo | None) -> str:
-    """Format a local time with its weekday, so that an LLM can resolve relative dates in a message."""
+    """Format a time in a time zone with its weekday, so that an LLM can resolve relative dates in a message."""
     try:
         local = moment.astimezone(zone)
     except OverflowError:
-        local = moment  # outside the supported years
+        local = moment  # the local time is outside the years 1 to 9999
     return f"{_WEEKDAYS[local.weekday()]} {local.replace(tzinfo=None).isoformat(' ', 'minutes')}"
 
 
 def escape_invisible_characters(line: str) -> str:
-    """Escape the line separators and invisible characters of a line."""
+    """Escape line separators and invisible characters, except zero-width joiners."""
     return line if line.isascii() else "".join(map(_escape_char, line))
 
 

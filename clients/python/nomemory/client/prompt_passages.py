@@ -14,7 +14,8 @@ _GAP: Final = " … "
 _SENTENCE: Final = re.compile(r"[^\n。！？；.!?]*(?:[\n。！？；]+|[.!?]+\s+|[.!?]|\Z)")
 _PIECE: Final = re.compile(r".{1,120}(?:\s|\Z)|.{1,40}", re.DOTALL | re.ASCII)
 _WIDE_PIECE: Final = re.compile(r".{1,40}", re.DOTALL)
-"""Splits long sentences into pieces, because code and lists may have no sentence ends."""
+"""Like `_PIECE`, for sentences with non-ASCII characters. Long sentences are split, because code and lists may have no
+sentence ends."""
 _WIDE: Final = "\u2e80-\u9fff\uac00-\ud7af"
 """CJK and Hangul characters, whose bigrams are compared instead of words."""
 _WORD: Final = re.compile(rf"[^\W_{_WIDE}]{{2,}}|[{_WIDE}]+")
@@ -40,8 +41,9 @@ def count_tokens(text: str) -> int:
 class PassageSelector:
     """Selects the most relevant passages of a message.
 
-    Passages that contain a quote rank first, then passages with words of the question, then neighboring passages, then
-    all others in text order. Rare words count more than frequent ones.
+    The best matches rank first: passages that contain a quote or, without quotes, passages with the most terms of the
+    question. They are followed by their neighbors, weaker matches, and all other passages in text order. A term that
+    occurs in few passages counts more than a frequent one.
 
     Args:
         quotes: quotes of the content; the passages that contain them rank first.
@@ -120,7 +122,7 @@ def _rank_passages(weights: Sequence[float]) -> Iterable[int]:
 
 
 def _join_passages(passages: Sequence[str], kept: Iterable[int]) -> list[str]:
-    """Return the selected passages in text order. Adjacent passages are joined to one excerpt."""
+    """Return the selected passages in text order. Adjacent passages are joined into one excerpt."""
     excerpts: list[str] = []
     last = None
     for index in sorted(kept):

@@ -147,7 +147,7 @@ def neighbors(
 def batch_get(
     user_id: str, message_ids: Iterable[str], *, return_fields: Sequence[str] | None = None
 ) -> query_service_pb2.BatchGetMessagesRequest:
-    """Return up to 500 messages by id, in the order of the ids."""
+    """Return up to 500 messages by id, in the order of `message_ids`."""
     return query_service_pb2.BatchGetMessagesRequest(
         user_id=user_id, message_ids=message_ids, return_fields=_build_mask(return_fields)
     )
@@ -211,11 +211,12 @@ def add(
     conversation_id: str = "",
     request_id: str = "",
 ) -> ingest_service_pb2.WriteMessagesRequest:
-    """Store new messages. Pass a string that the user wrote, one message, or up to 1,000 messages, oldest first.
+    """Store new messages atomically.
 
-    A message is `{"role": "user", "content": "…"}` with optional fields of `chat_message`, such as `ts`. The response
-    has the message ids in `results`. Pass the `write_token` of the response to a later read as `at_least`, so that the
-    read includes the messages.
+    `messages` is a text that the user wrote, one message, or up to 1,000 messages, oldest first. A message is
+    `{"role": "user", "content": "…"}` with optional fields of `chat_message`, such as `ts`. The response has the
+    message ids in `results`. Pass the `write_token` of the response to a later read as `at_least`, so that the read
+    includes the messages.
     """
     if isinstance(messages, str):
         messages = {"role": "user", "content": messages}

@@ -18,6 +18,6 @@ class LexicalHit:
 
 
 def lexical_hits(reply: query_service_pb2.LexicalSearchResponse) -> Iterator[LexicalHit]:
-    """Yield the hits in a response of lexical search, best first."""
+    """Yield the hits in the response of a lexical search, best first."""
     for index, (message, score) in enumerate(zip(reply.items, reply.scores, strict=True)):
         yield LexicalHit(message, score.score, reply.highlights[index] if reply.highlights else None)

@@ -107,7 +107,7 @@ class Client(BaseClient, BlockingClient):
         finally:
             replies.cancel()
 
-    def _iterate_items(self, paged: PagedMethod[..., Any, Item], request: Any, metadata: Metadata) -> Iterator[Item]:  # noqa: ANN401 - any listing's
+    def _iterate_items(self, paged: PagedMethod[..., Any, Item], request: Any, metadata: Metadata) -> Iterator[Item]:  # noqa: ANN401 - the request of any paged method
         while True:
             page = self._call_unary(paged.page_method, request, metadata)
             yield from paged.items_of(page)

@@ -1,4 +1,4 @@
-"""Convert API responses to JSON that tools return to an LLM. Empty fields are omitted."""
+"""Convert API responses to JSON that tools return to an LLM. Unset fields of messages and statements are omitted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ranking_to_json(reply: query.HybridSearchResponse | query.SemanticSearchResp
 
 
 def neighbors_to_json(reply: query.GetNeighborsResponse) -> Json:
-    """Convert the messages around a message."""
+    """Convert the response of `neighbors`."""
     return {"messages": [message_to_json(item) for item in reply.items]}
 
 

@@ -14,7 +14,7 @@ FIELDS: Final = frozenset({"content", "role", "name", "said_at"})
 
 
 class UnsupportedOperationError(ValueError):
-    """A LangGraph store was asked for an operation or a value that messages do not support."""
+    """An operation or a value of a LangGraph store is not supported."""
 
 
 def to_item_value(message: message_pb2.ChatMessage) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def to_filter_options(conditions: Mapping[str, Any]) -> FilterOptions:
     return options
 
 
-def _to_filter_option(field: str, operator: str, value: Any) -> FilterOptions:  # noqa: ANN401 - what a caller compares with
+def _to_filter_option(field: str, operator: str, value: Any) -> FilterOptions:  # noqa: ANN401 - any value in a filter condition
     match field, operator:
         case "role", "$eq":
             return {"role": value}

@@ -30,7 +30,8 @@ class ConversationNamespaces:
         """Return the conversation id in a namespace; empty for the root namespace.
 
         Raises:
-            InvalidNamespaceError: the namespace does not begin with the root namespace, or is too long.
+            InvalidNamespaceError: the namespace is neither the root namespace nor the root namespace with one more
+                label.
         """
         below = namespace[len(self._root) :]
         if namespace[: len(self._root)] != self._root or len(below) > 1:

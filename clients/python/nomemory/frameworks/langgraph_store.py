@@ -60,7 +60,7 @@ class MemoryStore(BaseStore):
         return [self._execute_operation(op) for op in ops]
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Execute store operations in order, in a thread."""
+        """Execute store operations in order in another thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     def _execute_operation(self, op: Op) -> Result:

@@ -21,7 +21,7 @@ class MemoryRetriever(BaseRetriever):
         options: keyword arguments for `Client.hybrid_search`.
     """
 
-    def __init__(self, client: Client, user_id: str, **options: Any) -> None:  # noqa: ANN401 - each has its own type
+    def __init__(self, client: Client, user_id: str, **options: Any) -> None:  # noqa: ANN401 - options of different types
         super().__init__()
         self._client = client
         self._user_id = user_id

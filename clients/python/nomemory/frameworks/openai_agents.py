@@ -31,7 +31,7 @@ _TEXT_TYPES: Final = frozenset({"input_text", "output_text", "text"})
 class MemorySession(SessionABC):
     """A session of the OpenAI Agents SDK that is stored as a conversation of a user.
 
-    A text item is stored as a message with the same text. An item without text, such as a tool call, tool output,
+    A text item is stored as a message with the same text. An item with other content, such as a tool call, tool output,
     reasoning or an image, is stored as JSON with the role `tool`. `pop_item` and `clear_session` delete messages.
 
     Args:
@@ -64,7 +64,10 @@ class MemorySession(SessionABC):
         self._keep_others = keep_others
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Return the latest items of the session, oldest first. Without a limit, return all items."""
+        """Return the latest items of the session, oldest first.
+
+        The default limit is `session_settings.limit`. If neither limit is set, all items are returned.
+        """
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         return await asyncio.to_thread(self._read_latest_items, limit)

@@ -17,7 +17,9 @@ class ToolCallError(Exception):
 
 
 def read_arguments(schema: Json, arguments: str | Json) -> dict[str, Any]:
-    """Validate the arguments of a tool call. Times are converted to datetimes; a time without a zone is in UTC.
+    """Validate the arguments of a tool call, and convert times to datetimes.
+
+    A time without a time zone is interpreted as UTC.
 
     Args:
         schema: the JSON schema of the arguments. The server checks minimum and maximum values.

@@ -49,7 +49,8 @@ Options = dict[str, Any]
 class MemoryTools:
     """Tools with which an LLM reads and writes the memory of one user.
 
-    Tool arguments cannot select another user. Reads include earlier writes of the same instance.
+    Tool arguments cannot select another user. Reads include the messages that the same instance has written, unless
+    the indexes do not reach them in time.
 
     Args:
         client: the client for all calls, which the caller must close.
