@@ -1,8 +1,8 @@
 """Measure the writes of servers that share one PostgreSQL: `python scripts/bench_ingest.py --url postgresql://…`.
 
-The script starts servers on a local PostgreSQL. Concurrent callers write batches, each for one user or for several. The
-script prints messages per second and the CPU time per message of the servers and of the database. The rows stay in the
-schema that the URL names, so use a dedicated schema (`?search_path=…`).
+The script starts servers on a local PostgreSQL. Concurrent callers write batches with messages of one or several users.
+The script prints messages per second and the CPU time per message of the servers and of the database. The rows stay in
+the schema that the URL names, so use a dedicated schema (`?search_path=…`).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ async def print_measurement(arguments: argparse.Namespace, servers: int) -> None
         processes, addresses = zip(*running, strict=True)
         await send_batches(
             addresses, build_requests(200, 10, 1, numbers), arguments.concurrency
-        )  # prepares the statements
+        )  # warm-up: the servers prepare their SQL statements
         for batch, users in zip(arguments.batches[::2], arguments.batches[1::2], strict=True):
             sent = build_requests(arguments.messages if batch > 1 else arguments.messages // 5, batch, users, numbers)
             before = sum(map(measure_cpu_s_with_descendants, processes)), measure_cpu_s_with_descendants(database)

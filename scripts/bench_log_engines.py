@@ -38,7 +38,7 @@ class BenchmarkCase:
 
     Attributes:
         name: label of the call in the output.
-        call: sends the nth call; receives n, counted from 0.
+        call: function that sends call number n, counted from 0.
         waits_for_indexes: whether the CPU time includes indexing the written messages.
     """
 
@@ -182,7 +182,7 @@ async def print_measurement(name: str, url: str, arguments: argparse.Namespace) 
 async def _wait_for_indexes(channel: grpc.aio.Channel) -> None:
     """Wait for the lexical index, whose CPU time is part of the cost of a write."""
     stub = ingest_service_pb2_grpc.IngestServiceStub(channel)
-    while (await stub.GetIndexStatus(i.GetIndexStatusRequest())).lexical.pending:  # noqa: ASYNC110 - another process sets it
+    while (await stub.GetIndexStatus(i.GetIndexStatusRequest())).lexical.pending:  # noqa: ASYNC110 - the server changes it
         await asyncio.sleep(0.1)
 
 

@@ -1,7 +1,7 @@
 """Compare gRPC server types on short reads: `python scripts/bench_serving.py [--seconds 4] [--messages 100000]`.
 
 The script starts each server type in a separate process. It measures two calls in a closed loop: a read of 50 messages,
-and a call that does nothing. The script prints calls per second and the server's CPU time per call.
+and a call that returns a prebuilt response. The script prints calls per second and the server's CPU time per call.
 """
 
 from __future__ import annotations

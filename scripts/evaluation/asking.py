@@ -79,7 +79,7 @@ class Answer:
 Method = Callable[[Client, Question], MethodResult]
 
 Cost = Callable[[], float | None]
-"""Returns the total CPU time of the server in milliseconds; None if it cannot be measured."""
+"""Function that returns the total CPU time of the server in milliseconds; None if it cannot be measured."""
 
 
 def ask_lexical(client: Client, question: Question) -> MethodResult:

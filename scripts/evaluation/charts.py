@@ -52,7 +52,7 @@ class BarChart:
         note: measurement conditions, and whether longer or shorter bars are better.
         series: names of the bars of a group, at most four.
         rows: groups of bars, top to bottom.
-        format_value: formats a value as the documentation does.
+        format_value: function that formats a value as in the documentation.
     """
 
     title: str

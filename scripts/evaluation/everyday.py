@@ -33,7 +33,10 @@ class EverydayResult:
 
     @property
     def is_correct(self) -> bool:
-        """Whether one of the first two statements cites evidence; if unanswerable, whether no answer is asserted."""
+        """Whether one of the first two statements cites evidence.
+
+        For an unanswerable question: whether the verdict asserts no answer.
+        """
         if not self.question.evidence:
             return self.result.verdict not in _ASSERTED
         statements = self.result.view.statements[:_STATEMENTS] if self.result.view else ()

@@ -96,9 +96,11 @@ def read_messages(path: Path) -> list[AcceptedMessage]:
 
 
 def read_questions(path: Path, message_keys: frozenset[tuple[str, str]] | None = None) -> list[Question]:
-    """Read a questions file: JSON objects with the fields of `Question`, the text as `question`; ignore other fields.
+    """Read a questions file, which has one JSON object per line.
 
-    `message_keys` contains the user id and the message id of each message that evidence may name; None: any message.
+    The fields are named as in `Question`, except `question` for `text`, `evidence_any` for `needed_facts`, and `old`
+    for `outdated_evidence`. Other fields are ignored. `message_keys` contains the user id and the message id of each
+    message that evidence may name; None: any message.
 
     Raises:
         LabeledDataError: a line is not a valid question, repeats an id or names an unknown message, or the file has no

@@ -44,7 +44,7 @@ class LabeledSet:
         return frozenset(message.message.user_id for message in self.messages)
 
     def restrict_to_users(self, users: Collection[str]) -> LabeledSet:
-        """Return the set with only the questions of `users`, or all if empty; messages are unchanged."""
+        """Return the set with the questions of `users`, or all questions if `users` is empty; keep all messages."""
         return replace(
             self, questions=tuple(question for question in self.questions if not users or question.user_id in users)
         )

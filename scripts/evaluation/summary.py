@@ -107,7 +107,7 @@ def _compute_answer_metrics(answer: Answer) -> dict[str, float]:
     metrics = compute_ranking_metrics(ranked, evidence) | compute_session_metrics(
         ranked, evidence, answer.question.conversations
     )
-    if answer.result.is_supported is not None:  # selects its evidence; other methods return as many as requested
+    if answer.result.is_supported is not None:  # a recall selects its evidence; searches return `DEPTH` messages
         metrics["evidence_recall"] = len(evidence.intersection(ranked)) / len(evidence)
         metrics["precision"] = compute_precision(ranked, evidence)
         metrics["evidence_messages"] = float(len(ranked))
@@ -157,7 +157,7 @@ def _compute_cost_metrics(answers: Sequence[Answer]) -> Metrics:
 
 
 def _compute_prompt_metrics(answers: Sequence[Answer]) -> Metrics:
-    """Return the number and the lengths of the recorded prompts."""
+    """Return the number and lengths of the recorded prompts, and the number of questions answered by rules."""
     prompts = [prompt for answer in answers for prompt in answer.result.prompts]
     if not prompts:
         return {}

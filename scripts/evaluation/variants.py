@@ -21,7 +21,7 @@ QUOTE_SETTING: Final = "NOMEMORY_RECALL_QUOTE_THRESHOLD"
 QUOTE_THRESHOLDS: Final = (0.08, 0.11, 0.14, 0.16, 0.18, 0.2)
 """Candidate thresholds: minimum probability of a quoted message."""
 _MIN_ANSWERED: Final = 0.92
-"""Minimum share of the answerable questions of the other users that the verdict threshold must keep answered."""
+"""Minimum share of the answerable questions of the other users that must reach the verdict threshold."""
 _DIGITS: Final = 4
 
 DISABLED_FEATURES: Final = "NOMEMORY_HYBRID_DISABLED_FEATURES"
@@ -41,9 +41,9 @@ class RecallAnswers:
 
 
 RunRecalls = Callable[[Mapping[str, str]], RecallAnswers]
-"""Runs all recalls on a server with additional settings."""
+"""Function that runs all recalls on a server with additional settings."""
 Measure = Callable[[Mapping[str, str]], Results]
-"""Measures a server with additional settings."""
+"""Function that measures a server with additional settings."""
 
 
 def evaluate_leave_one_out(run_recalls: RunRecalls) -> dict[str, Any]:

@@ -51,10 +51,11 @@ def read_view(reply: pb.RecallResponse) -> ViewCitations:
 def compute_view_metrics(labeled_views: Sequence[LabeledView]) -> dict[str, float]:
     """Return the metrics of memory views, all from 0 to 1; undefined metrics are omitted.
 
-    The questions must be answerable and have required facts. `view_recall`: share of required facts that a statement
-    cites. `view_full`: share of questions with all required facts cited. `view_precision`: share of statements that
-    cite evidence or a message with an outdated value. `current_first`: share of the questions about a changed value
-    whose first citation of the new value precedes all citations of the old one.
+    The questions must be answerable and have required facts. `view_recall`: share of the required facts whose evidence
+    a statement cites. `view_full`: share of the questions for which evidence of all required facts is cited.
+    `view_precision`: share of the statements that cite evidence or a message with an outdated value. `current_first`:
+    share of the questions about a changed value whose first citation of the new value precedes all citations of the
+    old one.
     """
     cited_facts = [[_is_cited(needed, item.view) for needed in item.question.needed_facts] for item in labeled_views]
     relevant = [_is_relevant(cited, item.question) for item in labeled_views for cited in item.view.statements]

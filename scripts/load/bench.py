@@ -252,7 +252,7 @@ class Benchmark:
         self.result["cases"].setdefault(name, {})[str(concurrency)] = outcome.summarize()
 
     def _measure_reads_while_writing(self, sample: CorpusSample) -> None:
-        """Measure the reads of one caller with and without concurrent writes; a phase takes five times `--seconds`."""
+        """Measure the reads of one caller with and without concurrent writes, each for five times `--seconds`."""
         selected = [case for case in build_cases(sample) if case.name in _UNDER_WRITES]
         seconds = 5 * self._seconds
         result: Figures = {"writes_per_s_wanted": _WRITES_PER_S}
@@ -331,7 +331,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--charts",
         type=_parse_folder,
-        help="write the charts to this folder; docs/charts has those of the documentation",
+        help="write the charts to this folder; docs/charts contains the charts of the documentation",
     )
     parser.add_argument(
         "--flood", action="store_true", help="measure only the effect of a flooding user on other users"

@@ -39,7 +39,7 @@ class BenchmarkCase:
 
 @dataclass(frozen=True, slots=True)
 class RequestParameters:
-    """The user, messages, query words and query vector from which the requests of a case are built."""
+    """The user, messages, query words and query vector from which one request of each case is built."""
 
     user_id: str
     message: SampledMessage

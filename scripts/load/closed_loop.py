@@ -35,7 +35,7 @@ class LoadParameters:
         target: HOST:PORT of the server, or several addresses separated by spaces, over which connections rotate.
         requests: serialized requests, which the callers send cyclically.
         pids: ids of the server processes whose CPU time is measured.
-        metadata: metadata of the nth request, used cyclically.
+        metadata: metadata of the requests, in the same order, which the callers send cyclically.
         database: process id of the PostgreSQL postmaster; 0 without PostgreSQL.
     """
 

@@ -21,7 +21,7 @@ from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 
 _SIZE = CorpusSize(messages=6_000, users=100, heavy=600, vectors=0)
-"""Only the first phase, 10 %, is written."""
+"""Size of the corpus. Only its first phase, 10 % of the messages, is written."""
 _UNMEASURED = 50
 """Messages at the start and at the end of the backlog that are not measured (model loading, partial batches)."""
 _POLL_S = 0.05

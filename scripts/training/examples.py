@@ -23,7 +23,7 @@ class Example:
     """A question and the messages of its user before the time of the question.
 
     Attributes:
-        vectors: the vectors of all messages of the set.
+        vectors: the vectors of all messages of the labeled set.
         candidates: the rows of the candidate messages in `vectors`.
         facts: for each required fact, the positions in `candidates` of its evidence; empty if no message
             answers the question.
@@ -37,7 +37,10 @@ class Example:
 
 
 def build_examples(labeled: LabeledSet, model: E5Model) -> Iterator[Example]:
-    """Yield the examples of a labeled set. Questions whose evidence is later than the question are skipped."""
+    """Yield the examples of a labeled set.
+
+    A question is skipped if no message precedes it, or if a required fact has no evidence before it.
+    """
     vectors = _embed_messages(labeled.messages, model)
     rows_of_users: dict[str, list[int]] = {}
     for row, item in enumerate(labeled.messages):

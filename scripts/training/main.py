@@ -31,13 +31,13 @@ _TEMPERATURE: Final = 0.03
 _LEARNING_RATE: Final = 3e-4
 _NULL_LEARNING_RATE: Final = 3e-2
 _INITIAL_NULL: Final = 0.85
-"""Initial cosine of the option that no message answers."""
+"""Initial value of the option that no message answers, as a cosine similarity."""
 _MAX_CANDIDATES: Final = 256
-"""Number of the most similar messages of the user in the softmax."""
+"""Maximum number of the user's messages in the softmax. The most similar messages are selected; evidence is added."""
 _OTHER_MESSAGES: Final = 192
-"""Number of random messages of other users, for users with few messages."""
+"""Number of random messages of any user that are added to the softmax if the user has few messages."""
 _SORTED_BATCHES: Final = 8
-"""Number of batches whose questions are sorted by length, which saves padding."""
+"""Number of batches whose questions are sorted by length together, which reduces padding."""
 
 
 class AdapterTraining:
