@@ -40,7 +40,7 @@ def build_collection_info(payload_schema: dict[str, Any]) -> Any:  # noqa: ANN40
 
 
 class FakeQdrant:
-    """The methods of the Qdrant services; `Any` stands for Qdrant message types.
+    """The methods of the Qdrant services. `Any` is used in place of the Qdrant message types.
 
     Attributes:
         points: the stored points, in the local mode of the Qdrant client.

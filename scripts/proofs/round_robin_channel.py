@@ -12,7 +12,7 @@ import grpc
 class RoundRobinChannel(grpc.Channel):
     """A channel that sends each call through the next of several channels.
 
-    A read directly after a write therefore goes to a different server.
+    A read directly after a write is therefore sent to a different server.
 
     Args:
         channels: one channel per server; `close` closes them.
@@ -22,19 +22,19 @@ class RoundRobinChannel(grpc.Channel):
         self._channels = channels
         self._turns = cycle(range(len(channels)))
 
-    def unary_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as gRPC's generated stubs call it
+    def unary_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - signature that gRPC's generated stubs use
         """Return a callable that rotates over the channels."""
         return self._create_callable([channel.unary_unary(*args, **kwargs) for channel in self._channels])
 
-    def unary_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
+    def unary_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as above
         """Return a callable that rotates over the channels."""
         return self._create_callable([channel.unary_stream(*args, **kwargs) for channel in self._channels])
 
-    def stream_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
+    def stream_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as above
         """Return a callable that rotates over the channels."""
         return self._create_callable([channel.stream_unary(*args, **kwargs) for channel in self._channels])
 
-    def stream_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
+    def stream_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as above
         """Return a callable that rotates over the channels."""
         return self._create_callable([channel.stream_stream(*args, **kwargs) for channel in self._channels])
 
@@ -70,13 +70,13 @@ class _RoundRobinCallable:
         self._methods = methods
         self._turns = turns
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever gRPC returns
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the result type of gRPC
         return self._next_method()(*args, **kwargs)
 
-    def with_call(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
+    def with_call(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as above
         return self._next_method().with_call(*args, **kwargs)
 
-    def future(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
+    def future(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as above
         return self._next_method().future(*args, **kwargs)
 
     def _next_method(self) -> Any:  # noqa: ANN401 - a method of a channel

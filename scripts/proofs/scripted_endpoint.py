@@ -36,7 +36,7 @@ class ScriptedEndpoint:
     """Fake of `/v1/embeddings` and `/v1/chat/completions`.
 
     Attributes:
-        chat: returns the content of a chat completion for a request body.
+        chat: function that returns the content of a chat completion for a request body.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -97,7 +97,7 @@ def create_json_server(answer: Callable[[str, Body], tuple[int, bytes]]) -> Thre
     """Return an HTTP server on a free local port for JSON POST requests; the caller serves and closes it.
 
     Args:
-        answer: maps path and body of a request to status and body of the response; must be thread-safe.
+        answer: thread-safe function that maps the path and body of a request to the status and body of the response.
     """
 
     class JsonRequestHandler(BaseHTTPRequestHandler):

@@ -137,7 +137,7 @@ def _delete_something_else(request: i.DeleteMessagesRequest) -> None:
             "DeleteMessages",
             _changed(i.DeleteMessagesRequest, _delete_something_else),
             _as_it_is,
-            "gone from every read",
+            "absent from every read",
         ),
     ],
 )

@@ -53,7 +53,9 @@ def test_rejected_changes_keep_the_previous_state() -> None:
     assert ledger.get_certain_states("u") == {"a": FIRST, "b": None}
 
 
-@pytest.mark.parametrize(("stored", "kinds"), [({}, []), ({"a": FIRST, "b": OTHER}, []), ({"a": FIRST}, ["half"])])
+@pytest.mark.parametrize(
+    ("stored", "kinds"), [({}, []), ({"a": FIRST, "b": OTHER}, []), ({"a": FIRST}, ["partial batch"])]
+)
 def test_unacknowledged_batch_is_stored_completely_or_not_at_all(
     stored: dict[str, MessageVersion], kinds: list[str]
 ) -> None:
@@ -74,7 +76,7 @@ def test_partially_stored_batch_without_ids_is_detected() -> None:
     assert not list(compare_with_ledger("u", [("m_1", FIRST), ("m_2", OTHER)], {}, pending))
     twice = [("m_1", FIRST), ("m_2", FIRST)]
     assert [finding.kind for finding in compare_with_ledger("u", twice, {}, pending)] == ["duplicated"]
-    assert [finding.kind for finding in find_partial_batches(ledger, {"u": {"m_1": FIRST}})] == ["half"]
+    assert [finding.kind for finding in find_partial_batches(ledger, {"u": {"m_1": FIRST}})] == ["partial batch"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Conformance checks of a running server: the scenario with one caller, and reads compared with brute force."""
+"""Conformance checks of a running server: the scenario with one caller, writes, reads and isolation of users."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class ServerConnection:
     Attributes:
         targets: addresses of the replicas: HOST:PORT for gRPC, http://HOST:PORT or https://HOST:PORT for HTTP.
         token: API key or user token; empty: no credentials.
-        authority: file of trusted CA certificates (PEM); None: no TLS.
+        authority: file of trusted CA certificates (PEM). None: no TLS for gRPC, and those of the system for HTTPS.
     """
 
     targets: Sequence[str]
@@ -76,16 +76,16 @@ class _CredentialsInterceptor(
     def __init__(self, metadata: tuple[tuple[str, str], ...]) -> None:
         self._metadata = metadata
 
-    def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:  # noqa: ANN401 - gRPC's
+    def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:  # noqa: ANN401 - a type of gRPC
         return continuation(self._add_credentials(details), request)
 
-    def intercept_unary_stream(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:  # noqa: ANN401 - gRPC's
+    def intercept_unary_stream(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:  # noqa: ANN401 - a type of gRPC
         return continuation(self._add_credentials(details), request)
 
-    def intercept_stream_unary(self, continuation: Callable[..., Any], details: Any, requests: Any) -> Any:  # noqa: ANN401 - gRPC's
+    def intercept_stream_unary(self, continuation: Callable[..., Any], details: Any, requests: Any) -> Any:  # noqa: ANN401 - a type of gRPC
         return continuation(self._add_credentials(details), requests)
 
-    def _add_credentials(self, details: Any) -> _CallDetails:  # noqa: ANN401 - gRPC's
+    def _add_credentials(self, details: Any) -> _CallDetails:  # noqa: ANN401 - a type of gRPC
         metadata = (*(details.metadata or ()), *self._metadata)
         return _CallDetails(
             method=details.method,
@@ -117,7 +117,7 @@ class HttpChannel(grpc.Channel):
     """A gRPC channel interface over HTTP calls to one server.
 
     Args:
-        authority: file of trusted CA certificates (PEM); None: no TLS.
+        authority: file of trusted CA certificates (PEM); None: those of the system.
         timeout_s: timeout of each call in seconds.
     """
 
@@ -126,22 +126,22 @@ class HttpChannel(grpc.Channel):
         self._metadata = metadata
         self._timeout_s = timeout_s
 
-    def unary_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - as gRPC's generated stubs call it
+    def unary_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - signature that gRPC's generated stubs use
         """Return a callable for a method with one request and one reply."""
         serialize, parse = _select_serializers(options)
         return lambda request: parse(*self._iterate_replies(method, serialize(request)))
 
-    def unary_stream(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
+    def unary_stream(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - as above
         """Return a callable for a method that streams replies."""
         serialize, parse = _select_serializers(options)
         return lambda request: map(parse, self._iterate_replies(method, serialize(request)))
 
-    def stream_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
+    def stream_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - as above
         """Return a callable for a method that streams requests; the callable sends all requests in one HTTP request."""
         serialize, parse = _select_serializers(options)
         return lambda requests: parse(*self._iterate_replies(method, b"".join(map(serialize, requests))))
 
-    def stream_stream(self, *_: Any, **__: Any) -> Any:  # noqa: ANN401 - the same
+    def stream_stream(self, *_: Any, **__: Any) -> Any:  # noqa: ANN401 - as above
         """Return None, because no method of the API streams in both directions."""
 
     def subscribe(self, callback: Callable[[grpc.ChannelConnectivity], None], try_to_connect: bool = False) -> None:  # noqa: FBT001, FBT002 - gRPC's signature

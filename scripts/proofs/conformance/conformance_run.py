@@ -134,10 +134,10 @@ class CheckSkippedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConformanceCheck:
-    """A check that the server keeps a guarantee.
+    """A check of one guarantee of the API.
 
     Attributes:
-        function: yields a line for each violation.
+        function: function that yields a line for each violation.
     """
 
     name: str

@@ -50,7 +50,7 @@ def _find_reply_differences(step: Step, replies: Sequence[object]) -> Iterator[s
 
 
 def find_value_differences(expected: object, actual: object, path: str) -> Iterator[str]:
-    """Yield the paths at which a value differs from the expected one.
+    """Yield a line for each path at which a value differs from the expected value.
 
     In objects, only the expected fields are compared; null means that the field must be absent. Lists must have equal
     lengths. `*` matches any value that is present.

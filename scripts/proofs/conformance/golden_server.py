@@ -62,7 +62,7 @@ def run_golden_server() -> Iterator[Path]:
     """Run a server; yield the path of its connection file.
 
     The file is JSON with `target` (HOST:PORT), `http` (URL), `authorities` (file of trusted certificates) and
-    `bearers`, the bearer tokens by caller name; an empty token stands for a call without credentials.
+    `bearers`, the bearer tokens by caller name; a caller with an empty token sends no credentials.
     """
     with tempfile.TemporaryDirectory(prefix="nomemory-golden-") as name:
         folder = Path(name)

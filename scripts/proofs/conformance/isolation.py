@@ -22,12 +22,12 @@ def _check_foreign_messages(run: ConformanceRun) -> Iterator[str]:
             for word in WORDS
         ),
         (
-            "meaning",
+            "semantic search",
             get_message_ids(hit for hit, _ in run.semantic_search(first.user_id, query_vector, at_least=token)),
         ),
     ):
         if foreign_ids := set(got) - own_ids:
-            yield f"{name} shows {len(foreign_ids)} messages of another user"
+            yield f"{name} returns {len(foreign_ids)} messages of another user"
     other_id = other.messages[0].message_id
     by_id = run.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=first.user_id, message_ids=[other_id]))
     if by_id.items:

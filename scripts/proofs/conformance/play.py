@@ -64,7 +64,7 @@ def _find_value(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def run_player(make: Callable[[Json], ScenarioPlayer]) -> None:
-    """Execute all steps of a scenario and write their outcomes; file names come from the command line."""
+    """Execute all steps of a scenario and write their outcomes; read the file names from the command line."""
     scenario, connection, output = map(Path, sys.argv[1:])
     player = make(json.loads(connection.read_text(encoding="utf-8")))
     with output.open("w", encoding="utf-8") as lines:

@@ -87,7 +87,7 @@ def _call_write(client: Client, request: Json) -> object:
 
 
 def _make_search_call(method: Callable[..., Any]) -> Callable[[Keywords], Any]:
-    def call(keywords: Keywords) -> Any:  # noqa: ANN401 - whatever the method returns
+    def call(keywords: Keywords) -> Any:  # noqa: ANN401 - the result type of the method
         return method(
             keywords.pop("user_id", ""), keywords.pop("query_text", None) or keywords.pop("embedding"), **keywords
         )
@@ -95,7 +95,7 @@ def _make_search_call(method: Callable[..., Any]) -> Callable[[Keywords], Any]:
     return call
 
 
-def _call_list(method: Callable[..., Any], keywords: Keywords) -> Any:  # noqa: ANN401 - whatever the method returns
+def _call_list(method: Callable[..., Any], keywords: Keywords) -> Any:  # noqa: ANN401 - the result type of the method
     return method(keywords.pop("user_id", ""), **keywords)
 
 

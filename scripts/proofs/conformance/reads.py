@@ -114,11 +114,11 @@ def _check_counts(run: ConformanceRun) -> Iterator[str]:
 
 def _check_reads_by_id(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("ids", 30)
-    query_vector = get_message_ids(islice(dataset.messages, 10))
+    ids = get_message_ids(islice(dataset.messages, 10))
     actual = run.query.BatchGetMessages(
-        q.BatchGetMessagesRequest(user_id=dataset.user_id, message_ids=[*query_vector[:5], "nobody", *query_vector[5:]])
+        q.BatchGetMessagesRequest(user_id=dataset.user_id, message_ids=[*ids[:5], "nobody", *ids[5:]])
     )
-    yield from list_differences("what was query_vector for", get_message_ids(actual.items), query_vector)
+    yield from list_differences("messages by id", get_message_ids(actual.items), ids)
     yield from list_differences("missing ids", list(actual.missing_message_ids), ["nobody"])
 
 

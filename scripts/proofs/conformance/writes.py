@@ -26,14 +26,17 @@ def _check_read_your_writes(run: ConformanceRun) -> Iterator[str]:
 
 
 def _read_with_token(run: ConformanceRun, dataset: Dataset, word: str, token: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the ids that each read returns with a write token."""
+    """Yield the name of each read, and the message ids that it returns with a write token."""
     user_id, query_vector = dataset.user_id, draw_unit_vector(run.random, dataset.dimension)
     yield "list", get_message_ids(run.list_messages(user_id, at_least=token))
-    yield "words", get_message_ids(entry for entry, _ in run.lexical_search(user_id, word, at_least=token))
-    yield "meaning", get_message_ids(entry for entry, _ in run.semantic_search(user_id, query_vector, at_least=token))
+    yield "lexical search", get_message_ids(entry for entry, _ in run.lexical_search(user_id, word, at_least=token))
+    yield (
+        "semantic search",
+        get_message_ids(entry for entry, _ in run.semantic_search(user_id, query_vector, at_least=token)),
+    )
     request = q.HybridSearchRequest(user_id=user_id, query_text=word, at_least=token)
     request.query_embedding.values.extend(query_vector)
-    yield "both", get_message_ids(item.message for item in run.query.HybridSearch(request).items)
+    yield "hybrid search", get_message_ids(item.message for item in run.query.HybridSearch(request).items)
 
 
 def _check_idempotent_writes(run: ConformanceRun) -> Iterator[str]:
@@ -91,9 +94,9 @@ def _compare_all_reads(run: ConformanceRun, dataset: Dataset, token: str, when: 
     yield from list_differences(f"list {when}", get_message_ids(run.list_messages(user_id)), expected)
     yield from list_differences(f"export {when}", get_message_ids(reversed(run.export_messages(user_id))), expected)
     words = get_message_ids(item for item, _ in run.lexical_search(user_id, everything, at_least=token))
-    yield from list_differences(f"words {when}", sorted(words), sorted(expected))
+    yield from list_differences(f"lexical search {when}", sorted(words), sorted(expected))
     meaning = get_message_ids(item for item, _ in run.semantic_search(user_id, query_vector, at_least=token))
-    yield from list_differences(f"meaning {when}", sorted(meaning), sorted(expected))
+    yield from list_differences(f"semantic search {when}", sorted(meaning), sorted(expected))
     if (count := run.count_messages(user_id)) != len(expected):
         yield f"count {when}: {count}, expected {len(expected)}"
 
@@ -118,6 +121,6 @@ CHECKS = (
     ConformanceCheck("reads with a write token return the write", _check_read_your_writes),
     ConformanceCheck("concurrent retries of a request are stored once", _check_idempotent_writes),
     ConformanceCheck("an import reports rejected messages and stores the others", _check_imports),
-    ConformanceCheck("deleted messages are gone from every read", _check_deletions),
-    ConformanceCheck("an erased user is gone from every read and can write again", _check_erasure),
+    ConformanceCheck("deleted messages are absent from every read", _check_deletions),
+    ConformanceCheck("an erased user is absent from every read and can write again", _check_erasure),
 )

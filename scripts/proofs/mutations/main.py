@@ -92,7 +92,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def read_mutations(only: Sequence[str], by: Sequence[str]) -> list[Mutation]:
-    """Return the selected mutations by name."""
+    """Return the selected mutations, sorted by name."""
     every = [Mutation.read_patch(patch) for patch in sorted(Path(__file__).parent.glob("*.patch"))]
     return [item for item in every if item.detecting_test[0] in by and any(text in item.name for text in only)]
 

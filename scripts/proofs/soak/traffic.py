@@ -66,7 +66,7 @@ class TrafficGenerator:
         self._message_ids: dict[str, deque[str]] = {f"soak-{n}": deque() for n in range(USERS)}
         self._written = 0
         self._waits = CallStatistics()
-        self._stubs: list[tuple[Any, Any, Any]] = []  # over grpc.aio, which the stubs' types do not know
+        self._stubs: list[tuple[Any, Any, Any]] = []  # grpc.aio, which the types of the stubs do not support
         self._channels: list[grpc.aio.Channel] = []
 
     async def open(self) -> None:

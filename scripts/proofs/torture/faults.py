@@ -21,12 +21,13 @@ _ROOM = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault.
+    """A fault that a round injects.
 
     Attributes:
         name: name of the fault in the report.
-        inject: injects the fault and returns when it is over.
-        unsupported_reason: returns the reason why a harness does not support the fault; empty if it does.
+        inject: function that injects the fault and returns after the fault has ended.
+        unsupported_reason: function that returns the reason why a harness does not support the fault; empty if the
+            harness supports it.
     """
 
     name: str
@@ -48,7 +49,7 @@ def _kill_writer(harness: Harness) -> None:
     survivors = {pid for server in harness.server.servers for pid in server.kill_writer()}
     if survivors:
         harness.findings.append(
-            Finding("left behind", f"{len(survivors)} workers still run after their main process was killed")
+            Finding("orphaned process", f"{len(survivors)} workers still run after their main process was killed")
         )
 
 
@@ -119,7 +120,7 @@ def _set_endpoint_behavior(behavior: Behavior) -> Callable[[Harness], None]:
 
 
 def stop_qdrant(harness: Harness) -> None:
-    """Interrupt the connections of all servers to Qdrant for a while."""
+    """Interrupt the connections of all servers to Qdrant for a random fault duration."""
     if harness.proxy is None:
         raise RuntimeError("the harness needs a Qdrant server for this fault")
     harness.proxy.interrupt()

@@ -160,7 +160,7 @@ class Harness:
         while self.acknowledged_changes == before:
             if time.monotonic() > deadline:
                 self.findings.append(
-                    Finding("stuck", f"no write was acknowledged within {timeout_s:.0f} s after the fault")
+                    Finding("no recovery", f"no write was acknowledged within {timeout_s:.0f} s after the fault")
                 )
                 return
             time.sleep(0.05)

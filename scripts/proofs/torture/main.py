@@ -63,8 +63,8 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--log",
         choices=("file", "postgres"),
         default="file",
-        help="postgres: two servers on one PostgreSQL, which is subject to faults too; every second round uses "
-        "a shared vector index on Qdrant or on a fake of it (default: file)",
+        help="postgres: two servers on one PostgreSQL; faults also affect PostgreSQL, and every second round uses "
+        "a shared vector index on Qdrant or on a fake Qdrant server (default: file)",
     )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of all random choices")
     parser.add_argument("--round-seconds", type=float, default=4.0, help="duration of the load of a round (default: 4)")
@@ -255,7 +255,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             holds = torture.run()
         except ServerStartError:
-            holds = False  # the harness has recorded it
+            holds = False  # the harness has recorded the error
         except grpc.RpcError as error:
             holds = False
             torture.harnesses[0].findings.append(Finding("failed", f"{error.code().name}: {error.details()}"))

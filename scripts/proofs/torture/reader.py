@@ -58,7 +58,7 @@ class ReadChecker:
         if isinstance(result, grpc.StatusCode):
             return
         self._check_result(
-            f"{user_id} by {'words' if by_words else 'list'} while writing",
+            f"{user_id} by {'lexical search' if by_words else 'list'} while writing",
             result,
             before,
             ledger.get_certain_states(user_id),

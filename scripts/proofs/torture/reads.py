@@ -13,7 +13,10 @@ from proofs.torture.writer import COMMON_WORD
 ReadResult = list[tuple[str, MessageVersion]]
 """Message ids and versions in result order."""
 Read = Callable[[QueryServiceStub, str, Sequence[str], int], ReadResult]
-"""Takes the stub, a user id, all past and present message ids of the user, and the embedding dimension."""
+"""Function that reads all messages of a user.
+
+Its arguments are the stub, the user id, all past and present message ids of the user, and the embedding dimension.
+"""
 
 _PAGE = 60
 _TOP_K = 200

@@ -56,7 +56,7 @@ def _restart_postgres(mode: str) -> Callable[[Harness], None]:
 
 
 def _crash_with_replica(harness: Harness) -> None:
-    """Kill a replica while PostgreSQL is down; the other must continue when PostgreSQL is back."""
+    """Kill a replica while PostgreSQL is stopped; the other replica must continue after PostgreSQL has restarted."""
     database = _get_postgres(harness)
     database.stop("immediate")
     _choose_replica(harness).kill()
@@ -80,7 +80,7 @@ def _terminate_connections(harness: Harness) -> None:
 
 
 def _suspend_replica(harness: Harness) -> None:
-    """Suspend a replica until its lease expires and the other takes over indexing, then resume it."""
+    """Suspend a replica until its lease expires and the other replica takes over indexing, then resume it."""
     pids = [pid for group in _choose_replica(harness).find_pids_by_role().values() for pid in group]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)

@@ -32,7 +32,7 @@ _AWAY_S = 30.0
 
 
 class ChannelProvider(Protocol):
-    """A server that opens channels to itself."""
+    """A server to which gRPC channels can be opened."""
 
     def open_channel(self) -> grpc.Channel:
         """Open a new gRPC channel to the server."""
@@ -49,7 +49,7 @@ def wait_for_indexes(server: ChannelProvider, timeout_s: float) -> list[Finding]
                 return _find_dead_letters(status)
             if time.monotonic() > deadline:
                 return [
-                    Finding("behind", f"after {timeout_s:.0f} s: {_describe_status(status)}"),
+                    Finding("index lag", f"after {timeout_s:.0f} s: {_describe_status(status)}"),
                     *_find_dead_letters(status),
                 ]
             time.sleep(0.1)
@@ -194,13 +194,13 @@ def compare_with_log(where: str, result: ReadResult, in_log: ReadResult) -> Iter
 
 
 def find_duplicates(where: str, result: ReadResult) -> Iterator[Finding]:
-    """Yield the ids that a read returned more than once."""
+    """Yield a finding for each message id that a read returned more than once."""
     counts = Counter(item for item, _ in result)
     return (Finding("duplicated", f"{where}: {item} {n} times") for item, n in counts.items() if n > 1)
 
 
 def find_partial_batches(ledger: Ledger, result: Mapping[str, Mapping[str, MessageVersion]]) -> Iterator[Finding]:
-    """Yield unacknowledged batches that were applied partially."""
+    """Yield a finding for each unacknowledged batch that was applied partially."""
     for changes in ledger.open_batches:
         applied = [
             result[user_id].get(item) == state for (user_id, item), state in changes.items() if user_id in result
@@ -215,4 +215,4 @@ def find_partial_batches(ledger: Ledger, result: Mapping[str, Mapping[str, Messa
 
 def _find_partial_batch(applied: Sequence[bool], batch: str) -> Iterator[Finding]:
     if any(applied) and not all(applied):
-        yield Finding("half", f"{sum(applied)} of a batch of {len(applied)} {batch}")
+        yield Finding("partial batch", f"{sum(applied)} of {len(applied)} {batch} were applied")

@@ -18,7 +18,7 @@ from proofs.torture.connection import TIMEOUT_S, Connection, is_rejection
 from proofs.torture.ledger import BatchWithoutIds, Changes, Ledger, MessageVersion, State
 
 COMMON_WORD = "tortured"
-"""Word of every message, so that one query matches all."""
+"""Word that every message contains, so that one query matches all messages."""
 RETRACTS_PREFIX = "back:"
 """Prefix of the ids of retracted messages in the content."""
 _MESSAGES_MAX = 150
@@ -142,7 +142,7 @@ class RandomWriter:
         if isinstance(reply, pb.WriteMessagesResponse):
             self._ledger.assign_ids(batch, [result.message_id for result in reply.results], _read_write_token(reply))
         elif is_rejection(reply):
-            self.findings.append(Finding("refused", f"a retry with the same request_id: {reply.name}"))
+            self.findings.append(Finding("rejected", f"a retry with the same request_id: {reply.name}"))
 
     def _retry_acknowledged_batch(self) -> None:
         """Retry an acknowledged batch without ids; the server must return the same ids."""
@@ -206,13 +206,13 @@ class RandomWriter:
             self._check_import(changes, reply)
         elif is_rejection(reply):
             self._ledger.record_rejection(before)
-            self.findings.append(Finding("refused", f"a good request: {reply.name}"))
+            self.findings.append(Finding("rejected", f"a valid request: {reply.name}"))
         else:
             self._ledger.record_unknown_outcome(changes)
 
     def _check_import(self, changes: Changes, reply: object) -> None:
         if isinstance(reply, pb.ImportMessagesResponse) and reply.rejected:
-            self.findings.append(Finding("refused", f"{reply.rejected} of {len(changes)} valid messages of an import"))
+            self.findings.append(Finding("rejected", f"{reply.rejected} of {len(changes)} valid messages of an import"))
 
     def _choose_user(self) -> str:
         """Return a random user; create a new user if the latest user has many messages."""
