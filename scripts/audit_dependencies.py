@@ -21,7 +21,7 @@ TIMEOUT_S = 300
 
 
 def main() -> int:
-    """Return 1 if a package has an advisory outside `IGNORED`, else 0."""
+    """Return 1 if a package has an advisory that is not in `IGNORED`, else 0."""
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory, "report.json")
         reason = run_audit(report)

@@ -99,7 +99,7 @@ def _group_statements_by_section(view: pb.MemoryView) -> list[list[pb.Statement]
 async def check_all_labeled_sets(data: Path, limit: int, embedder: str) -> int:
     """Check all labeled sets of a folder; return the number of invalid citations."""
     invalid = 0
-    for path in sorted(data.glob("*messages.jsonl")):  # noqa: ASYNC240 - nothing else runs yet
+    for path in sorted(data.glob("*messages.jsonl")):  # noqa: ASYNC240 - no other task is running
         questions = read_records(path.with_name(path.name.replace("messages", "questions")))[: limit or None]
         print(path.name)
         with tempfile.TemporaryDirectory() as directory:

@@ -38,7 +38,7 @@ BANNED_NAMES: Final = frozenset(
 )
 BANNED_PREFIXES: Final = ("FORMER_", "MOST_", "OWN_")
 BANNED_SUFFIXES: Final = ("_MAX", "_MIN")
-"""A limit is called MAX_… or MIN_…."""
+"""Banned because the name of a limit has the form MAX_… or MIN_…."""
 
 
 def find_banned_names(source: str) -> Iterator[tuple[int, str]]:

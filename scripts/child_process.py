@@ -1,8 +1,8 @@
 """Child processes that exit with the script that started them, even if that script is killed.
 
-A child's standard input is a pipe whose other end only its parent holds. When the parent exits, the child reads end of
-file and sends itself SIGTERM. The method works on every POSIX system and, unlike Linux's PR_SET_PDEATHSIG, does not
-depend on the thread that started the child.
+A child's standard input is a pipe whose other end is open only in its parent. When the parent exits, the child reads
+end of file and sends itself SIGTERM. The method works on every POSIX system and, unlike Linux's PR_SET_PDEATHSIG, does
+not depend on the thread that started the child.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _exit_with_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Run the program that the command line names, in this process."""
+    """Run the program named on the command line in this process, and stop it when the parent exits."""
     program = sys.argv[1]
     parent = os.dup(sys.stdin.fileno())
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())

@@ -28,7 +28,8 @@ Every service, message and field of `nomemory.v1`. This page is generated from
 COPULAS: Final = ("is ", "are ")
 RPC_SUFFIXES: Final = ("Request", "Response")
 SHORT: Final = 90
-"""Maximum length in characters of a request or response comment that is omitted as a repetition of its method's."""
+"""Comments of requests and responses with at most this many characters are omitted, because they repeat the comment of
+the method."""
 EXAMPLE: Final = re.compile(r'Example: \{"code": "(\w+)".*\}')
 """The example error in the comment of an error reason; the page keeps only its code."""
 Comments = Mapping[str, str]

@@ -17,7 +17,7 @@ from nomemory.cli.main import nomemory
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 CONNECTION: Final = "`--target`, `--api-key`, `--tls`, `--tls-ca`, `--tls-client-cert`, `--tls-client-key`"
-"""The connection options, as they appear in the list of options that a command shares with others."""
+"""The connection options, as they appear in a command's list of shared options."""
 SHARED_BY: Final = 5
 """Minimum number of commands with an identical option for the page to describe it once for all of them."""
 
@@ -62,7 +62,7 @@ def _iterate_commands(prefix: str, group: click.Group) -> Iterator[tuple[str, cl
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
-        assert command is not None  # noqa: S101 - it was listed
+        assert command is not None  # noqa: S101 - the group lists the command
         if command.hidden:
             continue
         yield f"{prefix}{name}", command

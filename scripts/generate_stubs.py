@@ -20,7 +20,7 @@ BUF: Final = str(ROOT / ".venv-gen" / "bin" / "buf")
 
 
 def read_plugin_configuration(language: str) -> list[dict[str, Any]]:
-    """Return the buf.gen.yaml plugins of one language."""
+    """Return the plugins of one language in buf.gen.yaml."""
     template = yaml.safe_load((ROOT / "buf.gen.yaml").read_text(encoding="utf-8"))
     return [plugin for plugin in template["plugins"] if Path(plugin["out"]).name == language]
 

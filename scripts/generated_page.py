@@ -1,4 +1,4 @@
-"""Writing of generated files, and the check that they are up to date."""
+"""Write generated files, or check that they are up to date."""
 
 from __future__ import annotations
 

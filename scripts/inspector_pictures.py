@@ -34,7 +34,7 @@ def running_sample_server() -> Iterator[Inspected]:
 
 
 def capture_recall(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
-    """Yield screenshots of a recall in English with both themes."""
+    """Yield a page with a recall in English for each theme, and the name of its screenshot."""
     page = recalled(inspected.page(browser, "sam", TRIP))
     page.click(".statement .place")
     page.until("document.querySelectorAll('.ticks i').length")
@@ -45,14 +45,14 @@ def capture_recall(browser: Browser, inspected: Inspected) -> Iterator[tuple[str
 
 
 def capture_scores(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
-    """Yield a screenshot of the score components of a recall."""
+    """Yield a page with the score components of a recall, and the name of its screenshot."""
     page = recalled(inspected.page(browser, "sam", TRIP))
     page.value("document.querySelector('.found-messages h3').scrollIntoView()")
     yield "scores", page
 
 
 def capture_recall_on_phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
-    """Yield screenshots of a recall in English at phone size with both themes."""
+    """Yield a phone-sized page with a recall in English for each theme, and the name of its screenshot."""
     page = recalled(browser.page(inspected.address("sam", TRIP), width=390, height=780))
     for scheme in ("light", "dark"):
         page.prefer(color_scheme=scheme)
@@ -60,7 +60,7 @@ def capture_recall_on_phone(browser: Browser, inspected: Inspected) -> Iterator[
 
 
 def capture_chinese_recall_on_phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
-    """Yield a screenshot of a recall in Chinese with the dark theme at phone size."""
+    """Yield a phone-sized page with a recall in Chinese and the dark theme, and the name of its screenshot."""
     page = browser.page(inspected.address("lin", "我对什么过敏？"), width=390, height=780)
     page.prefer(color_scheme="dark")
     page.click("#language")

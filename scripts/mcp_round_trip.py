@@ -1,7 +1,7 @@
 """Smoke test of an MCP server command: store, search, recall and correct a message.
 
 `python scripts/mcp_round_trip.py COMMAND [ARGUMENT …]` starts the command and calls its tools as an agent would. The
-question shares no word with the stored message. The script needs only the packages that NoMemory installs.
+question shares no noun or verb with the stored message. The script needs only the packages that NoMemory installs.
 """
 
 from __future__ import annotations

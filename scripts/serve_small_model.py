@@ -1,4 +1,4 @@
-"""Serve the small model; `scripts/with_small_model` creates the environment and starts this script."""
+"""Serve a small language model; `scripts/with_small_model` creates the environment and starts this script."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ THEME = ROOT / "server" / "nomemory" / "server" / "api" / "http" / "static" / "t
 """Colors and fonts that the site shares with the web pages of the server."""
 FIRST = ["README.md", "README.zh.md", "SECURITY.md"]
 LANDING = {"README.md": "website/landing.md"}
-"""Pages with different content on the site: its navigation replaces the table of the README."""
+"""Files whose content replaces a page on the site. The landing page has no table of pages, because the site has a
+navigation."""
 IMAGE_SUFFIXES = {".svg", ".png"}
 LANGUAGES = {".proto": "protobuf", ".py": "python", ".go": "go", ".mjs": "js", ".json": "json", ".toml": "toml"}
 FENCED = re.compile(r"^(```+)[^\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
