@@ -172,7 +172,7 @@ class PromptBlock:
     def _select_lines(self, max_tokens: int) -> list[_PromptLine]:
         if max_tokens < MIN_TOKENS:
             raise ValueError(f"max_tokens must be at least {MIN_TOKENS}, got {max_tokens}")
-        with_passages = [(message, self._split_passages(message)) for message in self.messages]
+        with_passages = [(message, self._create_passage_selector(message)) for message in self.messages]
         lines: list[_PromptLine] = []
         for limit in (max_tokens, *_MESSAGE_TOKEN_LIMITS):
             lines = [self._build_line(message, passages.shorten(limit)) for message, passages in with_passages]
@@ -180,7 +180,7 @@ class PromptBlock:
                 return lines
         return self._select_fitting_lines(lines, max_tokens) or self._shorten_best_message(max_tokens)
 
-    def _split_passages(self, message: RecalledMessage) -> PassageSelector:
+    def _create_passage_selector(self, message: RecalledMessage) -> PassageSelector:
         return PassageSelector(message.content, self.annotations.quotes.get(message.message_id, ()), self.question)
 
     def _select_fitting_lines(self, lines: Sequence[_PromptLine], max_tokens: int) -> list[_PromptLine]:
@@ -202,7 +202,7 @@ class PromptBlock:
         """Return a list with one line, a short excerpt of the best message; an empty list if that line does not fit."""
         for message in self.messages[:1]:
             for limit in _EXCERPT_TOKEN_LIMITS:
-                line = self._build_line(message, self._split_passages(message).shorten(limit))
+                line = self._build_line(message, self._create_passage_selector(message).shorten(limit))
                 if self._fits_limit([line], max_tokens):
                     return [line]
         return []

@@ -68,7 +68,7 @@ class DataDirectory:
         return self.root / "log.db"
 
     @property
-    def log_record(self) -> Path:
+    def log_position_file(self) -> Path:
         """The file that records the identity and the last known position of the message log."""
         return self.root / "log.json"
 

@@ -23,7 +23,7 @@ from nomemory.server.runtime.tracing.traced import trace_embedder, trace_log_wri
 from nomemory.server.runtime.wiring.active_spaces import open_indexed_spaces
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
 from nomemory.server.runtime.wiring.lexical_index import open_database_index, open_tantivy_index
-from nomemory.server.runtime.wiring.log_record import record_position
+from nomemory.server.runtime.wiring.position_recording import record_position
 from nomemory.server.runtime.wiring.log_store import LogStore, QueuedWriter, choose_log_store
 from nomemory.server.runtime.wiring.rebuild_notice import log_rebuild_notice
 from nomemory.server.runtime.wiring.server_components import ServerComponents
@@ -66,7 +66,7 @@ async def build_components(
     inspector = store.create_inspector(damage_registry)
     if inspector is not None:
         supervisor.supervise(stack, "log-inspector", inspector.run, inspector.stop)
-    position = record_position(store, directory.log_record, stack)
+    position = record_position(store, directory.log_position_file, stack)
 
     notice = log_rebuild_notice("lexical", was_discarded=discard_foreign_index(directory.lexical_index, position))
     lexical = open_database_index(store, damage_registry, stack) or open_tantivy_index(

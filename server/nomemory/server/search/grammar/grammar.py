@@ -18,7 +18,7 @@ from nomemory.server.search.grammar.parser import (
     compute_nesting_depth,
     split_query,
 )
-from nomemory.server.search.grammar.question import rank_as_question
+from nomemory.server.search.grammar.question import apply_question_weights
 from nomemory.server.search.grammar.text_terms import (
     TermSets,
     build_exact_leaf,
@@ -85,7 +85,7 @@ def parse_query(text: str, limits: QueryLimits) -> Query:
         if not frequent or any(token.kind is not QueryTokenKind.WORD for token in tokens):
             raise _build_query_too_complex_fault(f"has more than {limits.terms} terms")
         return Query(build_any_of(frequent))
-    return _rank_question(text, tokens, Query(root))
+    return _apply_question_weights(text, tokens, Query(root))
 
 
 def _select_frequent_terms(text: str, limit: int) -> list[Node]:
@@ -93,12 +93,12 @@ def _select_frequent_terms(text: str, limit: int) -> list[Node]:
     return [Leaf(TokenField.TERMS, (term,)) for term, _ in Counter(analyze_text(text).terms).most_common(limit)]
 
 
-def _rank_question(text: str, tokens: Sequence[QueryToken], query: Query) -> Query:
+def _apply_question_weights(text: str, tokens: Sequence[QueryToken], query: Query) -> Query:
     """Weight the terms of a query without operators like those of a question; return other queries unchanged."""
     if any(token.kind in _OPERATORS for token in tokens):
         return query
     phrases = [build_phrase_leaf(token.text) for token in tokens if token.kind is QueryTokenKind.PHRASE]
-    return rank_as_question(QuestionAnalysis(text), query, phrases)
+    return apply_question_weights(QuestionAnalysis(text), query, phrases)
 
 
 def _build_query_too_complex_fault(description: str) -> Fault:

@@ -1,4 +1,4 @@
-"""Rank queries that are natural-language questions: terms in question sentences have a higher weight."""
+"""Weights of queries that are natural-language questions: terms outside question sentences have a lower weight."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUESTION_MAX_CHARS: Final = 4_000
 """Longer texts are not analyzed as questions."""
 
 
-def rank_as_question(analysis: QuestionAnalysis, query: Query, phrases: Iterable[Leaf]) -> Query:
+def apply_question_weights(analysis: QuestionAnalysis, query: Query, phrases: Iterable[Leaf]) -> Query:
     """Return the query with speaker boosts, and with lower weights for terms outside question sentences.
 
     The weights of phrases and the set of matches do not change. If no sentence is a question, no weights change.
