@@ -23,8 +23,8 @@ from nomemory.server.runtime.tracing.traced import trace_embedder, trace_log_wri
 from nomemory.server.runtime.wiring.active_spaces import open_indexed_spaces
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
 from nomemory.server.runtime.wiring.lexical_index import open_database_index, open_tantivy_index
-from nomemory.server.runtime.wiring.position_recording import record_position
 from nomemory.server.runtime.wiring.log_store import LogStore, QueuedWriter, choose_log_store
+from nomemory.server.runtime.wiring.position_recording import record_position
 from nomemory.server.runtime.wiring.rebuild_notice import log_rebuild_notice
 from nomemory.server.runtime.wiring.server_components import ServerComponents
 from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces

@@ -146,7 +146,7 @@ def _load_entries(connection: sqlite3.Connection, erasures: Iterable[ErasureEntr
 
 
 def _erase_users(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Erase the users in the register; return the number of users who had messages, and the number of their messages."""
+    """Erase the users in the register; return the number of users with messages, and of their messages."""
     step = _begin_step(connection)
     removed = [step.erase_up_to(user_id, sequence) for user_id, sequence in connection.execute(_USERS).fetchall()]
     step.write_planned_rows()
