@@ -1,5 +1,5 @@
 # Sourced first by the scripts in this folder: on --help, prints the opening comment of the script and exits. If PROGRAM,
-# the module that the script runs, is set and .venv exists, prints the help of the module too.
+# the module that the script runs, is set and .venv exists, also prints the help of the module.
 case "${1:-}" in
   -h | --help)
     printf 'usage: %s\n\n' "$0"

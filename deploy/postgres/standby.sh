@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Copies the primary if the data directory is empty, then starts as its standby. After a promotion it stays a primary.
+# Copies the primary if the data directory is empty, then starts as its standby. If the standby was promoted, it starts
+# as a primary.
 set -euo pipefail
 umask 077
 export PGPASSWORD=$STANDBY_PASSWORD

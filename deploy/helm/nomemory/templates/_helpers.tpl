@@ -53,7 +53,7 @@ grpc: {port: 7700}
 timeoutSeconds: 10
 {{- end -}}
 
-{{- /* Reject settings that have a value of their own, and secrets. */ -}}
+{{- /* Reject settings that the chart derives from other values, and settings that are secrets. */ -}}
 {{- define "nomemory.check-settings" -}}
 {{- range $name, $value := include "nomemory.reserved-settings" . | fromYaml -}}
 {{- if hasKey $.Values.settings $name -}}
