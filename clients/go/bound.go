@@ -17,7 +17,7 @@ type Bound struct {
 	userID string
 }
 
-// BoundTo returns recalls for a user. The client sends the user id as call metadata, not in the request.
+// BoundTo returns a [Bound] for a user. The client sends the user id as call metadata, not in the request.
 func (c *Client) BoundTo(userID string) Bound {
 	return Bound{c, userID}
 }

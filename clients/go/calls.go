@@ -67,7 +67,7 @@ func stream(
 	return errorConvertingStream{opened}, nil
 }
 
-// errorConvertingStream is a stream that returns [*Error].
+// errorConvertingStream is a stream whose receive errors are of the type [*Error].
 type errorConvertingStream struct{ grpc.ClientStream }
 
 func (s errorConvertingStream) RecvMsg(reply any) error {

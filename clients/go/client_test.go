@@ -66,7 +66,7 @@ func TestBreakStopsPaging(t *testing.T) {
 		}
 	}
 	if len(script.asked) != 1 {
-		t.Errorf("asked %d times", len(script.asked))
+		t.Errorf("got %d requests, want 1", len(script.asked))
 	}
 }
 
@@ -101,7 +101,7 @@ func TestErrorHasReasonAndAllViolations(t *testing.T) {
 		t.Errorf("got %+v", failed)
 	}
 	if status.Code(err) != codes.InvalidArgument {
-		t.Error("it is no status")
+		t.Error("status.Code does not return the code of the error")
 	}
 }
 
@@ -112,7 +112,7 @@ func TestIteratorYieldsErrorLast(t *testing.T) {
 	var met []error
 	for message, err := range client.Messages(t.Context(), &pb.ListMessagesRequest{}) {
 		if message != nil {
-			t.Error("an item beside an error")
+			t.Error("got a message together with an error")
 		}
 		met = append(met, err)
 	}
@@ -135,7 +135,7 @@ func TestLargeWriteIsRetriedAfterUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(script.writes) != 2 {
-		t.Errorf("sent %d times", len(script.writes))
+		t.Errorf("got %d writes, want 2", len(script.writes))
 	}
 }
 
@@ -189,7 +189,7 @@ func TestAttemptsAreLimited(t *testing.T) {
 		}
 	}
 	if _, err := Dial("127.0.0.1:1", WithAttempts(6)); err == nil {
-		t.Error("6 attempts are too many")
+		t.Error("Dial accepted 6 attempts")
 	}
 }
 
@@ -274,7 +274,7 @@ func TestBreakCancelsRecall(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("it goes on")
+		t.Error("the recall was not canceled")
 	}
 }
 
@@ -300,6 +300,6 @@ func TestImportIsSplitIntoBatches(t *testing.T) {
 		t.Errorf("got %v", sizes)
 	}
 	if script.imported[0].RequestId != "" || script.imported[2].RequestId == "" {
-		t.Error("a batch whose messages lack ids needs a request id, and no other does")
+		t.Error("only the batch with messages without ids must have a request id")
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	batchMessages = 1_000
-	batchBytes    = 4_000_000 // well below the server's limit of a request
+	batchBytes    = 4_000_000 // well below the server's limit on the request size
 )
 
 // ImportOptions are the options of an import.

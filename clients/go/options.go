@@ -13,7 +13,7 @@ const (
 	defaultTimeout     = 30 * time.Second
 	defaultBulkTimeout = time.Hour
 	defaultAttempts    = 4
-	// The server's limit of a request. With gRPC's default of 256 KB, a large write would not be retried.
+	// The server's limit on the request size. With gRPC's default of 256 KB, a large write would not be retried.
 	retryBufferBytes = 16 << 20
 	maxAttempts      = 5 // the limit of gRPC
 )

@@ -76,7 +76,7 @@ func Hits(page *nomemoryv1.LexicalSearchResponse) []LexicalHit {
 	return hits
 }
 
-// all yields the items of all pages from a cursor on. fetch returns the items of a page and the next cursor.
+// all yields the items of all pages, starting at a cursor. fetch returns the items of a page and the next cursor.
 func all[Item any](cursor string, fetch func(cursor string) ([]Item, string, error)) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for next := cursor; ; {

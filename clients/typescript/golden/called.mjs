@@ -14,7 +14,7 @@ const services = [
 ];
 const methods = new Map(services.flatMap((service) => service.methods.map((method) => [method.name, method])));
 
-/** The items of the client's iterators. */
+/** The iterators of the client and their item types, by RPC. */
 const listings = new Map(
   Object.entries({
     ListMessages: { iterator: "messages", item: contract.ChatMessageSchema },
@@ -25,7 +25,7 @@ const listings = new Map(
 );
 
 /**
- * Make the call of a step. Yields as JSON its response, all responses of a stream, or all items of a listing.
+ * Make the call of a step. Yield the response, all responses of a stream, or all items of a listing, as JSON.
  * @param {any} client
  * @param {Step} step
  * @param {any} json
@@ -33,7 +33,7 @@ const listings = new Map(
 export async function* called(client, step, json) {
   const method = methods.get(step.call);
   if (!method) {
-    throw new Error(`the contract has no ${step.call}`);
+    throw new Error(`the API has no RPC ${step.call}`);
   }
   const request = /** @type {any} */ (fromJson(method.input, json));
   const listing = step.all ? listings.get(step.call) : undefined;

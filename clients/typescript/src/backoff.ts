@@ -21,7 +21,7 @@ export class RetryBudget {
     return Math.max(1, this.#deadline - Date.now());
   }
 
-  /** Wait before the next attempt. Throws the error if it is not retryable, or if no attempt or time is left. */
+  /** Wait before the next attempt. Throw the error if it is not retryable, or if no attempt or time is left. */
   async waitAfter(thrown: unknown, signal: AbortSignal | undefined): Promise<void> {
     const error = NoMemoryError.from(thrown);
     const pause = Math.random() * Math.min(INITIAL_MS * MULTIPLIER ** this.#retries, MAX_MS);

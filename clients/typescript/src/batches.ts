@@ -3,7 +3,7 @@ import { ImportMessagesRequestSchema, type ImportMessagesRequest } from "./gen/n
 import { ChatMessageSchema, type ChatMessage } from "./gen/nomemory/v1/message_pb.js";
 
 const BATCH_MESSAGES = 1_000;
-const BATCH_BYTES = 4_000_000; // well below the server's limit of a request
+const BATCH_BYTES = 4_000_000; // well below the server's limit on the request size
 
 /** A message to write. */
 export type NewMessage = MessageInitShape<typeof ChatMessageSchema>;

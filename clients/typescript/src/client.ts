@@ -11,7 +11,7 @@ import { all, lexicalHits, type LexicalHit } from "./pages.js";
 import { Recalls, type ContextRequest, type Question, type StreamedQuestion } from "./recalls.js";
 import { ReliableTransport } from "./reliable_transport.js";
 
-/** Options of one call: a signal that cancels it, and a timeout in milliseconds that replaces the client's. */
+/** Options of one call: a signal that cancels it, and a timeout in milliseconds that replaces the client's timeout. */
 export interface CallOptions {
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
@@ -72,7 +72,7 @@ export class NoMemory {
     return this.#ingest.deleteMessages(request, options);
   }
 
-  /** Delete all data of a user. The receipt lists where bytes remain until they are erased. */
+  /** Delete all data of a user. The receipt lists the storage locations with remaining bytes of the user. */
   eraseUser(
     request: Init<typeof ingest.EraseUserRequestSchema>,
     options?: CallOptions,

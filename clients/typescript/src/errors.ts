@@ -22,7 +22,7 @@ export class NoMemoryError extends Error {
   readonly metadata: Readonly<Record<string, string>>;
   /** The id of the call in the server's log. Empty if the server did not respond. */
   readonly requestId: string;
-  /** The delay in milliseconds that the server requests before a retry. */
+  /** The delay in milliseconds that the server requests before a retry. Undefined if the server requests none. */
   readonly retryAfterMs: number | undefined;
 
   constructor(cause: ConnectError) {

@@ -3,7 +3,7 @@ export type Token = string | (() => string | Promise<string>);
 
 /** Options of a client. */
 export interface ClientOptions {
-  /** The credential. A function is called for each call, for tokens that expire. */
+  /** The credential. If it is a function, it is called before each attempt of a call, for tokens that expire. */
   readonly token?: Token;
   /** Timeout of a call in milliseconds, including retries. Default: 30,000. */
   readonly timeoutMs?: number;
@@ -19,7 +19,7 @@ export const defaults = { timeoutMs: 30_000, bulkTimeoutMs: 3_600_000, attempts:
 
 const MAX_ATTEMPTS = 5;
 
-/** Validate options and return them. Throws a RangeError. */
+/** Validate options and return them. Throw a RangeError if an option is out of range. */
 export function validated(options: ClientOptions): ClientOptions {
   const { attempts = 1, timeoutMs = 1, bulkTimeoutMs = 1 } = options;
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > MAX_ATTEMPTS) {

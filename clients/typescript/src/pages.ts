@@ -17,7 +17,7 @@ export function lexicalHits(page: LexicalSearchResponse): LexicalHit[] {
   }));
 }
 
-/** Yield the items of all pages from the cursor of the request on. */
+/** Yield the items of all pages, starting at the cursor of the request. */
 export async function* all<Request extends { cursor?: string }, Page extends { nextCursor: string }, Item>(
   request: Request,
   read: (request: Request) => Promise<Page>,

@@ -14,7 +14,8 @@ import { defaults, type ClientOptions } from "./options.js";
  * Adds credentials, deadlines, retries and error conversion to a transport.
  *
  * All RPCs can be retried: reads and recalls have no side effects, deletions and writes of messages with ids are
- * idempotent, and other writes have a request id. A stream is not retried after its first response.
+ * idempotent, and other writes have a request id. A stream is not retried after its first response. An import is not
+ * retried, because its messages can be read only once.
  */
 export class ReliableTransport implements Transport {
   readonly #inner: Transport;

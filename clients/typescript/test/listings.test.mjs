@@ -100,7 +100,7 @@ test("a stream yields its steps, then its error; it is retried before the first 
 
 test("leaving the loop cancels a recall", async () => {
   /** @type {Promise<void>} */
-  let cancelled = Promise.reject(new Error("it was not opened"));
+  let cancelled = Promise.reject(new Error("the stream was not opened"));
   cancelled.catch(() => {});
   const client = clientOf({
     recall: {

@@ -59,7 +59,7 @@ func readOrWritten(ctx context.Context, client *nomemory.Client, call string, re
 	case "GetNeighbors":
 		return unary(ctx, client.GetNeighbors, request, &pb.GetNeighborsRequest{})
 	}
-	panic("the scenario has a call that this player does not know: " + call)
+	panic("the scenario has a call that this runner does not support: " + call)
 }
 
 // recaller is a client, or the recalls of one user.

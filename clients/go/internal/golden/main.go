@@ -12,7 +12,7 @@ import (
 	nomemory "github.com/nomemory/nomemory/clients/go"
 )
 
-// reached is the address of the server and the credentials of the callers.
+// reached contains the address of the server and the credentials of the callers.
 type reached struct {
 	Target      string            `json:"target"`
 	Authorities string            `json:"authorities"`

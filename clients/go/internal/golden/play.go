@@ -114,5 +114,5 @@ func asJSON(reply proto.Message) any {
 	return value
 }
 
-// replies are the responses of a call: one, all of a stream, or all items of a listing.
+// replies yields the response of a unary call, all responses of a stream, or all items of a listing.
 type replies = iter.Seq2[proto.Message, error]

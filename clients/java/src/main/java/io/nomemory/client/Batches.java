@@ -9,7 +9,7 @@ import java.util.List;
 /** Splits messages into requests within the server's limits. The messages are read lazily. */
 final class Batches implements Iterator<ImportMessagesRequest> {
   private static final int MESSAGES = 1_000;
-  private static final long BYTES = 4_000_000; // well below the server's limit of a request
+  private static final long BYTES = 4_000_000; // well below the server's limit on the request size
 
   private final Iterator<ChatMessage> messages;
   private final boolean replace;

@@ -19,7 +19,7 @@ record Calls(Channel channel, Duration timeout) {
     positive(timeout);
   }
 
-  /** Return the timeout if it is positive. */
+  /** Return the timeout. Throw an IllegalArgumentException if it is not positive. */
   static Duration positive(Duration timeout) {
     if (timeout.isNegative() || timeout.isZero()) {
       throw new IllegalArgumentException("timeout must be positive, got " + timeout);
@@ -27,7 +27,7 @@ record Calls(Channel channel, Duration timeout) {
     return timeout;
   }
 
-  /** Return calls with additional metadata. */
+  /** Return a copy that sends additional metadata with each call. */
   Calls with(Metadata headers) {
     return new Calls(ClientInterceptors.intercept(channel, MetadataUtils.newAttachHeadersInterceptor(headers)), timeout);
   }

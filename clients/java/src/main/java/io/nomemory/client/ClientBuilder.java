@@ -29,7 +29,7 @@ public final class ClientBuilder {
   private Duration bulkTimeout = Duration.ofHours(1);
   private int attempts = 4;
 
-  /** Take a function that creates a channel builder from credentials. They are null if TLS is not configured. */
+  /** Take a function that creates a channel builder from credentials. The credentials are null without TLS. */
   ClientBuilder(Function<ChannelCredentials, ManagedChannelBuilder<?>> transport) {
     this.transport = transport;
   }
@@ -83,7 +83,7 @@ public final class ClientBuilder {
   }
 
   /**
-   * Enable TLS, and trust other certificate authorities.
+   * Enable TLS, and trust the certificate authorities in a file instead of those that Java trusts.
    *
    * @param file the certificates of the authorities (PEM)
    * @return this

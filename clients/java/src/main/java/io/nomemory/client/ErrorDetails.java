@@ -35,7 +35,7 @@ record ErrorDetails(ErrorReason reason, List<Violation> violations, Map<String, 
   private static Status status(StatusRuntimeException failed) {
     try {
       return StatusProto.fromThrowable(failed);
-    } catch (IllegalArgumentException rewritten) { // the details do not match the status, so a proxy changed it
+    } catch (IllegalArgumentException rewritten) { // the details do not match the status: a proxy changed the status
       return Status.getDefaultInstance();
     }
   }

@@ -171,7 +171,7 @@ public final class NoMemoryClient implements AutoCloseable {
    * Delete all data of a user.
    *
    * @param request the user
-   * @return a receipt that lists where bytes remain until they are erased
+   * @return a receipt that lists the storage locations with remaining bytes of the user
    */
   public EraseUserResponse eraseUser(EraseUserRequest request) {
     return calls.unary(IngestServiceGrpc.getEraseUserMethod(), request);
@@ -200,7 +200,7 @@ public final class NoMemoryClient implements AutoCloseable {
    * Return a page of messages in time order.
    *
    * @param request the user
-   * @return the page, and the cursor of the next one
+   * @return the page, and the cursor of the next page
    */
   public ListMessagesResponse listMessages(ListMessagesRequest request) {
     return calls.unary(QueryServiceGrpc.getListMessagesMethod(), request);

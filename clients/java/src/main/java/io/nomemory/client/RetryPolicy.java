@@ -15,7 +15,7 @@ import java.util.stream.Stream;
  */
 final class RetryPolicy {
   static final int MAX_ATTEMPTS = 5; // the limit of gRPC
-  private static final long CALL_BYTES = 16 << 20; // the server's limit of a request; larger calls are not retried
+  private static final long CALL_BYTES = 16 << 20; // the server's limit on the request size
   private static final long ALL_BYTES = 4 * CALL_BYTES;
 
   private RetryPolicy() {}

@@ -16,7 +16,7 @@ final class Upload<Q, R> extends ClientCall.Listener<R> {
     this.call = call;
   }
 
-  /** Send all requests and return the response. An error on this side cancels the call. */
+  /** Send all requests and return the response. An error in the client cancels the call. */
   static <Q, R> R run(ClientCall<Q, R> call, Iterator<Q> requests) {
     Upload<Q, R> upload = new Upload<>(call);
     boolean done = false;

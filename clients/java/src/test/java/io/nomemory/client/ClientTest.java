@@ -158,14 +158,14 @@ class ClientTest {
 
   @ParameterizedTest
   @ValueSource(ints = {0, 6})
-  void attemptsThatCannotBeMeantAreRefused(int attempts) {
+  void invalidAttemptsAreRejected(int attempts) {
     var builder = NoMemoryClient.builder("127.0.0.1:1");
     assertThrows(IllegalArgumentException.class, () -> builder.attempts(attempts));
   }
 
   @ParameterizedTest
   @ValueSource(strings = {"PT0S", "PT-1S"})
-  void timeoutsThatCannotBeMeantAreRefused(Duration timeout) {
+  void invalidTimeoutsAreRejected(Duration timeout) {
     assertThrows(IllegalArgumentException.class, () -> server.client(as -> as.timeout(timeout)));
     assertThrows(IllegalArgumentException.class, () -> server.client(as -> as.bulkTimeout(timeout)));
   }

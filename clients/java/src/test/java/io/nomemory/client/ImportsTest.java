@@ -132,7 +132,7 @@ class ImportsTest {
       throw broken;
     })::iterator;
     assertSame(broken, assertThrows(IllegalStateException.class, () -> memory.importMessages(messages)));
-    assertTrue(cancelled.await(10, TimeUnit.SECONDS), "it goes on");
+    assertTrue(cancelled.await(10, TimeUnit.SECONDS), "the import was not canceled");
   }
 
   @Test

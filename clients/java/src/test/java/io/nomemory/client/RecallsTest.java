@@ -72,12 +72,12 @@ class RecallsTest {
     memory.boundTo("lin").recall(QUESTION);
     assertEquals("lin", server.asked.get(0).get(USER));
     memory.recall(QUESTION);
-    assertFalse(server.asked.get(1).containsKey(USER), "a binding is of its own recalls only");
+    assertFalse(server.asked.get(1).containsKey(USER), "a recall that is not bound must not send a user");
   }
 
   @ParameterizedTest
   @ValueSource(strings = {"王小明", " lin", "lin\u007f"})
-  void anIdThatCannotTravelAsTextTravelsAsBytes(String user) {
+  void idThatIsNotTextIsSentAsBinary(String user) {
     recalls();
     memory.boundTo(user).recall(QUESTION);
     assertEquals(user, new String(server.asked.get(0).get(USER_BYTES), StandardCharsets.UTF_8));
@@ -140,7 +140,7 @@ class RecallsTest {
     try (var events = memory.boundTo("lin").streamRecall(STREAMED)) {
       assertEquals(STEP, events.next());
     }
-    assertTrue(cancelled.await(10, TimeUnit.SECONDS), "it goes on");
+    assertTrue(cancelled.await(10, TimeUnit.SECONDS), "the recall was not canceled");
   }
 
   @Test
@@ -149,7 +149,7 @@ class RecallsTest {
     try (var events = memory.streamRecall(STREAMED).stream()) {
       assertEquals(STEP, events.findFirst().orElseThrow());
     }
-    assertTrue(cancelled.await(10, TimeUnit.SECONDS), "it goes on");
+    assertTrue(cancelled.await(10, TimeUnit.SECONDS), "the recall was not canceled");
   }
 
   @Test

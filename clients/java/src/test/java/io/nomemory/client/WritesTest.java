@@ -23,7 +23,7 @@ class WritesTest {
   private static final ChatMessage NAMELESS = ChatMessage.newBuilder().setContent("no id").build();
 
   private final List<WriteMessagesRequest> writes = new CopyOnWriteArrayList<>();
-  private int refused; // how many writes are
+  private int refused; // the number of writes that the server rejects
 
   private Scripted server;
 

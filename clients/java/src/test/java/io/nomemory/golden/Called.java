@@ -106,6 +106,6 @@ record Called(NoMemoryClient client, JsonObject step, String request) {
   }
 
   private IllegalArgumentException unknown() {
-    return new IllegalArgumentException("the scenario has a call that this player does not know: " + call());
+    return new IllegalArgumentException("the scenario has a call that this runner does not support: " + call());
   }
 }
