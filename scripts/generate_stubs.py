@@ -72,7 +72,7 @@ class ClientStubs:
     proto_folders: Sequence[str] = ()
 
     def replace_committed_stubs(self) -> None:
-        """Replace the committed stubs with newly generated ones."""
+        """Replace the committed stubs with newly generated stubs."""
         fresh = self._generate_files()
         for old in self.root.glob(self.pattern):
             old.unlink()
@@ -82,7 +82,7 @@ class ClientStubs:
             file.write_bytes(content)
 
     def are_up_to_date(self) -> bool:
-        """Return whether the committed stubs equal newly generated ones."""
+        """Return whether the committed stubs equal newly generated stubs."""
         return self._generate_files() == _read_files(self.root, self.pattern)
 
     def _generate_files(self) -> Mapping[str, bytes]:

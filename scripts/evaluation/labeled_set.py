@@ -163,10 +163,10 @@ def wait_for_indexes(client: Client, report_progress: Callable[[int], None] = la
 
 
 def make_off_topic_questions(questions: Sequence[Question]) -> list[Question]:
-    """Return the labeled questions, each moved to the next user of the same language and thereby unanswerable.
+    """Return the labeled questions, each assigned to the next user of the same language.
 
-    Questions without a verdict, and questions in a language with a single user, are omitted. `now` is copied from the
-    last question of the new user.
+    The messages of that user do not answer the question. Questions without a verdict, and questions in a language with
+    a single user, are omitted. `now` is copied from the last question of the new user.
     """
     labeled = [question for question in questions if question.verdict]
     latest = {item.user_id: item.now for item in labeled}

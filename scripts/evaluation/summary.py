@@ -37,8 +37,8 @@ def summarize_answers(answers: Sequence[Answer], off_topic: Sequence[Answer] = (
     Unanswerable questions count only for verdicts, contradictions and costs. For verdict metrics, a group that has only
     answerable questions is compared with all unanswerable questions of the set, and vice versa. Undefined metrics are
     omitted, as is `languages` if no question has a language. `waiting` is the number of answers that lack a recorded
-    model answer; these are excluded from all other figures. `off_topic` contains the answers to the questions that were
-    moved to other users.
+    model answer; these are excluded from all other figures. `off_topic` contains the answers to the questions of
+    `make_off_topic_questions`.
     """
     recorded = any(answer.result.prompts for answer in answers)
     all_answers, answers = answers, [answer for answer in answers if not answer.result.lacks_model_answer]

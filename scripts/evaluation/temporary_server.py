@@ -54,7 +54,7 @@ def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryS
     """Run a server on a free local port without authentication.
 
     Args:
-        overrides: settings as environment variables, which override the inherited ones; None: unset the variable.
+        overrides: settings as environment variables, which override inherited variables; None: unset the variable.
 
     Raises:
         ServerStartError: the server did not start.

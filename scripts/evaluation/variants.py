@@ -34,7 +34,7 @@ Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class RecallAnswers:
-    """Recall answers to the labeled questions, and to the questions moved to other users."""
+    """Recall answers to the labeled questions, and to the same questions assigned to other users."""
 
     answers: Sequence[Answer]
     off_topic: Sequence[Answer]

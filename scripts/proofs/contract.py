@@ -18,10 +18,10 @@ _FILES = (query_service_pb2, recall_service_pb2, server_service_pb2, ingest_serv
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """The outcome of an RPC, as the caller sees it.
+    """The outcome of an RPC, as observed by the caller.
 
     Attributes:
-        visible: all bytes that the caller sees: replies, or the details and metadata of an error.
+        visible: all bytes that the caller receives: replies, or the details and metadata of an error.
         seconds: time from the request to the end of the reply.
         is_from_server: whether the server produced the status, as opposed to the client library.
     """

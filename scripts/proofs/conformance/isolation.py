@@ -1,4 +1,4 @@
-"""Isolation checks: users who wrote the same words do not see each other's messages in reads, counts or rankings."""
+"""Isolation checks: messages of another user with the same words do not affect reads, counts or rankings."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def select_visible_outcome(step: Step, outcome: Outcome) -> Outcome:
     )
 
 
-def _build_reply_shape(step: Step) -> Any:  # noqa: ANN401 - nested
+def _build_reply_shape(step: Step) -> Any:  # noqa: ANN401 - a nested mapping
     return _MESSAGE if step.get("all") else _SHAPES[step["call"]]
 
 

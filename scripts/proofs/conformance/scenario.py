@@ -54,7 +54,7 @@ def _make_caller(connection: ServerConnection, target: str) -> Callable[[Json, A
 
 
 class Scenario:
-    """The steps of the scenario in order; later steps depend on earlier ones."""
+    """The steps of the scenario in order; later steps depend on earlier steps."""
 
     def __init__(self) -> None:
         self._play: _RoundRobinPlayer | None = None

@@ -34,7 +34,7 @@ _IN_FLIGHT_MAX = 256
 _TIMEOUT_S = 30.0
 _WORDS = 2_000
 _BEGIN_S = 1_750_000_000
-_WEIGHTS = {"list": 30, "words": 20, "meaning": 15, "hybrid": 8, "neighbors": 10, "recall": 2, "write": 15}
+_WEIGHTS = {"list": 30, "lexical": 20, "semantic": 15, "hybrid": 8, "neighbors": 10, "recall": 2, "write": 15}
 
 
 @dataclass(slots=True)
@@ -149,11 +149,11 @@ class TrafficGenerator:
         word, timeout = self._draw_word(), _TIMEOUT_S
         return {
             "list": lambda user: query.ListMessages(q.ListMessagesRequest(user_id=user), timeout=timeout),
-            "words": lambda user: query.LexicalSearch(
+            "lexical": lambda user: query.LexicalSearch(
                 q.LexicalSearchRequest(user_id=user, query_text=f"{word} soaked", highlight=q.HighlightOptions()),
                 timeout=timeout,
             ),
-            "meaning": lambda user: query.SemanticSearch(
+            "semantic": lambda user: query.SemanticSearch(
                 q.SemanticSearchRequest(user_id=user, query_embedding=vector), timeout=timeout
             ),
             "hybrid": lambda user: query.HybridSearch(

@@ -26,7 +26,7 @@ _READERS = 2
 _STARTS = 3
 _WORKERS_S = 20.0
 _SAMPLE = 12
-"""Number of unmodified users that each round verifies, in addition to the modified ones."""
+"""Number of unmodified users that each round verifies, in addition to the modified users."""
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ class QdrantProxy:
             self.interrupt()
 
     def interrupt(self) -> None:
-        """Close all connections and reject new ones."""
+        """Close all connections and reject new connections until `resume` is called."""
         with self._lock:
             self._open = False
             closed, self._sockets = self._sockets, set()

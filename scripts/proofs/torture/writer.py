@@ -272,7 +272,10 @@ def _choose_retracted_ids(content: str) -> set[str]:
 
 
 def _read_write_token(reply: object) -> str:
-    """Return the write token of a reply; empty if a message was unchanged, because the token is then older."""
+    """Return the write token of a reply.
+
+    If a message was unchanged, return an empty string, because the token may belong to an older write.
+    """
     if isinstance(reply, pb.WriteMessagesResponse) and any(
         result.outcome == pb.WRITE_OUTCOME_UNCHANGED for result in reply.results
     ):

@@ -28,7 +28,7 @@ class NoMemoryError(Exception):
     """A call to the server failed.
 
     Attributes:
-        reason: the name of a nomemory.v1.ErrorReason; empty if the error did not come from a NoMemory server.
+        reason: the name of a nomemory.v1.ErrorReason; empty if no NoMemory server returned the error.
         violations: the fields of the request that the server rejected.
         metadata: details of the error, as key-value pairs of google.rpc.ErrorInfo.
         request_id: the request id that the server logs; empty if no server responded.

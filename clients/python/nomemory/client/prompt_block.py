@@ -303,7 +303,7 @@ def as_prompt(
         time_zone: IANA name of the time zone for dates; UTC if the name is empty or unknown.
 
     Raises:
-        ValueError: `max_tokens` is too small.
+        ValueError: `max_tokens` is less than 400.
     """
     return build_prompt_block(reply, question, time_zone).render(max_tokens)
 

@@ -32,7 +32,7 @@ _PAGE: Final = 500
 
 
 class MemoryStore(BaseStore):
-    """A LangGraph store that keeps items as messages of one user.
+    """A LangGraph store that stores items as messages of one user.
 
     The key of an item is the message id. The value of an item has `content`, `role`, `said_at` and `name`. Values with
     any other field are rejected, as are the operation options `ttl` and `index`. The namespace of a message is the root
