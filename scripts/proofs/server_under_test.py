@@ -134,7 +134,8 @@ class ServerUnderTest:
             process.wait(_EXIT_S)
         except subprocess.TimeoutExpired:
             self.kill()
-        self._wait_for_exit()
+        else:
+            self._wait_for_exit()
         return time.monotonic() - began
 
     def _wait_for_exit(self) -> None:
