@@ -49,8 +49,8 @@ class LocalServer:
         self._usage_lock = ExitStack()
         self._is_used = False
 
-    async def wait_until_available(self) -> None:
-        """Wait until the local server is available.
+    async def ensure_running(self) -> None:
+        """Start the local server if necessary, and wait until it is available.
 
         Raises:
             LocalServerError: the server cannot be started.

@@ -79,7 +79,7 @@ def _read_texts(folder: Path) -> dict[str, str]:
     texts: dict[str, str] = {}
     try:
         files = SkillFolder(folder, folder.parent)
-        texts[SKILL_FILE] = files.read_body()
+        texts[SKILL_FILE] = files.read_skill_file()
         texts.update(files.read_references())
     except (SkillInvalidError, OSError):
         pass  # The loader reports this error.

@@ -78,7 +78,7 @@ class SkillFolder:
             marks.append((name, status.st_ino, status.st_mtime_ns, status.st_size))
         return tuple(marks)
 
-    def read_body(self) -> str:
+    def read_skill_file(self) -> str:
         """Return the text of SKILL.md."""
         return self._read_text(SKILL_FILE)
 

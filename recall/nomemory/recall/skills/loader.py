@@ -100,7 +100,7 @@ class SkillLibrary:
 
 
 def _read_skill(name: str, folder: SkillFolder) -> Skill:
-    text = folder.read_body()
+    text = folder.read_skill_file()
     try:
         head = read_frontmatter(text)
         declared_name, description = (head.get_string(key) for key in FRONTMATTER_KEYS)

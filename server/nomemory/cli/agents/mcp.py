@@ -101,14 +101,14 @@ async def _serve_local_memory(user: str) -> None:
     settings = load_settings()
     home = LocalDataDir.for_current_user()
     server = LocalServer(home)
-    starting = asyncio.create_task(server.wait_until_available())
+    starting = asyncio.create_task(server.ensure_running())
     # If the server fails to start, the first tool call raises the error.
     starting.add_done_callback(lambda task: task.cancelled() or task.exception())
     await asyncio.sleep(0)  # the server starts while the modules below are imported
     from nomemory.mcp import stdio  # noqa: PLC0415 - slow to import
     from nomemory.mcp.credentials import create_unauthenticated_caller  # noqa: PLC0415 - slow to import
 
-    async with _open_backend(Target(home.target), server.wait_until_available) as backend:
+    async with _open_backend(Target(home.target), server.ensure_running) as backend:
         await stdio.serve_stdio(backend, partial(create_unauthenticated_caller, user), forget=settings.mcp.forget)
 
 

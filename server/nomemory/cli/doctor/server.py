@@ -66,7 +66,7 @@ def _check_health(target: Target) -> CheckResult:
 
 
 def _check_indexes(status: ingest_service_pb2.GetIndexStatusResponse, *, has_vectors: bool) -> Iterator[CheckResult]:
-    yield _check_log(status.log)
+    yield _check_message_log(status.log)
     yield _check_index("Lexical index", status.lexical)
     if has_vectors:
         yield _check_index("Vector index", status.vector)
@@ -74,7 +74,7 @@ def _check_indexes(status: ingest_service_pb2.GetIndexStatusResponse, *, has_vec
         yield CheckResult("Server fault", "fail", describe_fault(fault), _SEE_LOG)
 
 
-def _check_log(log: ingest_service_pb2.LogStatus) -> CheckResult:
+def _check_message_log(log: ingest_service_pb2.LogStatus) -> CheckResult:
     if log.error:
         return CheckResult(
             "Server message log", "fail", f"the file is damaged: {log.error}", "Restore a backup: nomemory restore"

@@ -20,7 +20,7 @@ import orjson
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.secure_files import compute_file_digest, fsync_path
 from nomemory.server.runtime.token_keys import KeyFileError, read_key
-from nomemory.server.store.log_position_file import write_log_position
+from nomemory.server.store.log_position_file import write_position_file
 from nomemory.server.store.sqlite.inspection import inspect_log
 from nomemory.server.store.sqlite.restored_erasures import (
     AppliedRegister,
@@ -172,7 +172,7 @@ def _install_log(
         rollback.pop_all()
     if not directory.token_key.exists() and (backup / _KEY).exists():
         _copy_file(backup / _KEY, directory.token_key)
-    write_log_position(directory.log_position_file, log)
+    write_position_file(directory.log_position_file, log)
     fsync_path(directory.root)
     return applied
 

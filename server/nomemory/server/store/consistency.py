@@ -13,7 +13,7 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.search.lexical.tantivy.schema import read_lexical_checkpoint
 from nomemory.server.search.semantic.collection_state import read_vector_checkpoint
-from nomemory.server.store.log_position_file import read_log_position, write_log_position
+from nomemory.server.store.log_position_file import read_position_file, write_position_file
 from nomemory.server.store.position import Checkpoint, LogPosition
 
 
@@ -89,7 +89,7 @@ def describe_current_loss(directory: DataDirectory, position: Callable[[], LogPo
     Raises:
         LogUnusableError: the message log cannot be read.
     """
-    followers, record = list(_read_followers(directory, position())), read_log_position(directory.log_position_file)
+    followers, record = list(_read_followers(directory, position())), read_position_file(directory.log_position_file)
     return describe_loss(position(), followers, record)  # read last: a server may be writing
 
 
@@ -115,5 +115,5 @@ def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]
     """
     with directory.lock():
         log = begin_epoch()
-        write_log_position(directory.log_position_file, log)
+        write_position_file(directory.log_position_file, log)
     return log

@@ -10,7 +10,7 @@ from nomemory.server.runtime.secure_files import write_atomically
 from nomemory.server.store.position import Checkpoint, LogPosition
 
 
-def write_log_position(path: Path, log: LogPosition) -> None:
+def write_position_file(path: Path, log: LogPosition) -> None:
     """Write the position of the message log to `log.json` atomically.
 
     Raises:
@@ -19,7 +19,7 @@ def write_log_position(path: Path, log: LogPosition) -> None:
     write_atomically(path, orjson.dumps({"log": log.identity.name, "sequence": log.sequence}))
 
 
-def read_log_position(path: Path) -> Checkpoint | None:
+def read_position_file(path: Path) -> Checkpoint | None:
     """Read the checkpoint in `log.json`; return None if the file is missing or malformed."""
     try:
         record = orjson.loads(path.read_bytes())

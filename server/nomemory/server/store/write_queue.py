@@ -165,7 +165,7 @@ def group_jobs(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
 
 
 class QueuedLogWriter:
-    """Base class of message log writers, which queues each write as a job (`LogWriter`, `ExpiredMessageDeleter`).
+    """Base class of the writers; implements `LogWriter` and `ExpiredMessageDeleter`, and queues each write as a job.
 
     Args:
         queue_max: maximum number of queued jobs; further jobs are rejected with OVERLOADED.

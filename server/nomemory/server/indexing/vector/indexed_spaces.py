@@ -71,7 +71,7 @@ class IndexedSpaces:
         """Raise an error if an index belongs to another message log. Skip an index whose engine is unavailable.
 
         Raises:
-            ForeignCollectionError: a collection is filled from another message log.
+            ForeignCollectionError: a collection belongs to another message log.
         """
         for space in self.list_spaces():
             try:

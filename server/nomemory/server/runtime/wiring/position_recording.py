@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.runtime.wiring.log_store import LogStore
-from nomemory.server.store.log_position_file import write_log_position
+from nomemory.server.store.log_position_file import write_position_file
 from nomemory.server.store.position import LogPosition
 
 _log = get_logger("server")
@@ -20,14 +20,14 @@ def record_position(store: LogStore, path: Path, stack: AsyncExitStack) -> LogPo
         OSError: the file cannot be written.
     """
     position = _read_position(store)
-    write_log_position(path, position)
+    write_position_file(path, position)
     stack.callback(_record_last_position, store, path)
     return position
 
 
 def _record_last_position(store: LogStore, path: Path) -> None:
     try:
-        write_log_position(path, _read_position(store))
+        write_position_file(path, _read_position(store))
     except OSError as error:
         _log.warning(
             "cannot write the position of the message log: check the disk of the data directory",

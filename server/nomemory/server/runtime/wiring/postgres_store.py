@@ -18,7 +18,7 @@ from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.store.change_feed import ChangeFeed
 from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.errors import LogUnusableError
-from nomemory.server.store.log_position_file import read_log_position
+from nomemory.server.store.log_position_file import read_position_file
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.erasure import PostgresLogErasure
@@ -77,7 +77,7 @@ class PostgresStore:
             )
         name = load_follower_name(self._directory.follower_file)
         has_index = self._settings.vector.qdrant_url is None
-        record = read_log_position(self._directory.log_position_file)
+        record = read_position_file(self._directory.log_position_file)
         run_blocking(register_follower(self._database, name, record, is_lasting=has_index))
         writer = PostgresLogWriter(
             self._database,
