@@ -19,7 +19,7 @@ from evaluation.metrics import (
     compute_refusal_curve,
     compute_session_metrics,
 )
-from evaluation.view import LabeledView, compute_conflict_metrics, compute_view_metrics, is_verdict_correct
+from evaluation.view import LabeledView, compute_conflict_metrics, compute_view_metrics, is_recall_correct
 from nomemory.client.prompt_passages import count_tokens
 
 Figures = dict[str, Any]
@@ -138,7 +138,7 @@ def _compute_view_metrics(answers: Sequence[Answer]) -> Metrics:
     judged = [item for item, _ in verdicts]
     answerable = [verdict for verdict in verdicts if verdict[0].question.is_answerable]
     right = {
-        name: _compute_mean_with_interval([float(is_verdict_correct(*item)) for item in group])
+        name: _compute_mean_with_interval([float(is_recall_correct(*item)) for item in group])
         for name, group in (("right", verdicts), ("right_answerable", answerable))
         if group
     }

@@ -86,21 +86,21 @@ def compute_conflict_metrics(labeled_views: Sequence[LabeledView]) -> dict[str, 
     return metrics
 
 
-def is_verdict_correct(labeled_views: LabeledView, verdict: str) -> bool:
+def is_recall_correct(labeled_view: LabeledView, verdict: str) -> bool:
     """Return whether the verdict and the statements of a recall are correct.
 
     The verdict must equal the label; POSSIBLE counts as SUPPORTED, because it shows an answer. For contradictory
     evidence, a reported pair must cite both sides. For any other question, the statements must cite all required facts,
     and the current value must precede the outdated one.
     """
-    question = labeled_views.question
+    question = labeled_view.question
     verdict = _SUPPORTED if verdict == _POSSIBLE else verdict
     if not question.is_answerable or verdict != question.verdict:
         return verdict == question.verdict
     if question.is_contradictory:
-        return _cites_both_sides(labeled_views)
-    is_full = all(_is_cited(needed, labeled_views.view) for needed in question.needed_facts)
-    return is_full and (not _has_outdated_evidence(question) or _ranks_current_evidence_first(labeled_views))
+        return _cites_both_sides(labeled_view)
+    is_full = all(_is_cited(needed, labeled_view.view) for needed in question.needed_facts)
+    return is_full and (not _has_outdated_evidence(question) or _ranks_current_evidence_first(labeled_view))
 
 
 def _collect_cited_ids(statement: pb.Statement) -> Cited:

@@ -11,7 +11,7 @@ from evaluation.view import (
     ViewCitations,
     compute_conflict_metrics,
     compute_view_metrics,
-    is_verdict_correct,
+    is_recall_correct,
     read_view,
 )
 from nomemory.v1 import recall_service_pb2 as pb
@@ -101,7 +101,7 @@ def test_unlabeled_contradiction_is_a_false_positive() -> None:
 def test_recall_is_correct_only_if_every_criterion_is_met(
     question: Question, memory_view: ViewCitations, verdict: str, *, right: bool
 ) -> None:
-    assert is_verdict_correct(LabeledView(question, memory_view), verdict) is right
+    assert is_recall_correct(LabeledView(question, memory_view), verdict) is right
 
 
 def test_view_statements_are_read_section_by_section() -> None:

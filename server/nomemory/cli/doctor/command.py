@@ -25,7 +25,8 @@ from nomemory.server.runtime.settings import Settings
 @click.option(
     "--repair",
     is_flag=True,
-    help="Repair counts and the lexical index from the messages. The server must not be running.",
+    help="Correct the message counts, and delete an inconsistent lexical index, which the server rebuilds. The server "
+    "must not be running.",
 )
 @click.option(
     "--accept-loss",
@@ -42,10 +43,10 @@ def run_doctor(
 ) -> None:
     """Check the machine, the data directory and the server, and suggest fixes.
 
-    Without options, the command changes nothing. --repair corrects counts and the lexical index from the messages, and
-    deletes no messages. The server repairs the vector index at startup. If recalls use a chat model, the command sends
-    it one small request. The exit status is 1 if a check fails. If the server is not running, the command reports a
-    warning.
+    Without options, the command changes nothing. --repair corrects the message counts and deletes an inconsistent
+    lexical index, which the server rebuilds; it deletes no messages. The server repairs the vector index at startup. If
+    recalls use a chat model, the command sends it one small request. The exit status is 1 if a check fails. If the
+    server is not running, the command reports a warning.
     """
     settings = load_settings(data=data)
     if repair or accept_loss or delete_damaged:

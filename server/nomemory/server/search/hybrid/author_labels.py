@@ -91,7 +91,10 @@ class AuthorLabelFinder:
         return labels
 
     async def _find_labels(self, user_id: str, leaf: Leaf, before: Filter) -> list[str]:
-        """Return the author labels of at least three of the newest messages in which a colon follows a term."""
+        """Return the author labels that at least three of the newest messages begin with.
+
+        Only messages in which a colon follows the term are read.
+        """
         query = Query(Leaf(TokenField.CHARS, (*leaf.tokens, _COLON)))
         ranking = await self.lexical.freeze(user_id, query, before)
         hits = await self.lexical.search(LexicalSearch(user_id, query, ranking, before, None, _SAMPLED))
