@@ -169,7 +169,7 @@ def test_post_request_is_rejected(counted: Server) -> None:
 
 
 def test_client_that_does_not_read_its_response_blocks_no_other(tmp_path_factory: pytest.TempPathFactory) -> None:
-    settings = settings_of(tmp_path_factory.mktemp("unread"), unread_s=0.5, default_deadline_s=2.0)
+    settings = settings_of(tmp_path_factory.mktemp("unread"), default_deadline_s=2.0)
     with started(settings) as server:
         ahead = request("GET /metrics").replace(b"connection: close\r\n", b"") * 10
         peers = [connected(server.http) for _ in range(5)]

@@ -34,7 +34,7 @@ def server(
     postgres_url: str,
     start: Callable[[Settings], AbstractContextManager[Server]],
 ) -> Iterator[Server]:
-    quiet = {"erase_within_s": 3600.0, "postgres_watch_s": 3600.0}
+    quiet = {"erase_within_s": 3600.0}
     with start(own_settings.copy_with_changes(database_url=postgres_url, **quiet)) as server:
         yield server
 

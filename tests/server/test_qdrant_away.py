@@ -86,7 +86,7 @@ def test_unreachable_qdrant_server_is_reported_until_it_returns(start: Start, tm
         port = held.getsockname()[1]
     settings = Settings.from_environment(
         data=tmp_path / "data", listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0,
-        qdrant_url=f"grpc://127.0.0.1:{port}", vector_probe_s=0.3,
+        qdrant_url=f"grpc://127.0.0.1:{port}",
     )  # fmt: skip
     with start(settings) as server:
 

@@ -43,6 +43,9 @@ EXPECTED = {
     "GetServerInfo": "version",
 }
 
+EMBEDDING_TIMEOUT_S = 110.0
+"""Time limit until all messages of the sample are embedded, also on a busy machine."""
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -54,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         messages: list[NewMessage] = [json.loads(line) for line in lines]
         for message in messages:
             message["ts"] = datetime.fromisoformat(str(message["ts"]))
-        with Client(server.target) as client:
+        with Client(server.target, timeout=EMBEDDING_TIMEOUT_S) as client:
             token = client.write(messages).write_token
             for user in ("lin", "sam"):
                 client.semantic_search(user, "cat", at_least=token)

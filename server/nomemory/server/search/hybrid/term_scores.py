@@ -34,7 +34,7 @@ _QUESTION_BOOST: Final = 5 / 3
 
 @dataclass(frozen=True, slots=True)
 class TermScores:
-    """Lexical scores of the candidate messages.
+    """Lexical scores of the candidate messages for one sentence of the question.
 
     Attributes:
         scores: BM25 scores, including terms in the previous and next message.
