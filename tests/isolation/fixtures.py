@@ -47,7 +47,7 @@ class Attacker:
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A user whose messages only the owner may see."""
+    """A user whose messages only the owner may read."""
 
     user_id: str
     canary: str

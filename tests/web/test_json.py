@@ -56,7 +56,7 @@ WELL_KNOWN: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def messages(draw: st.DrawFn, of: Descriptor, depth: int = 0) -> ProtoMessage:
-    """Return messages of a type with any fields set."""
+    """Generate messages of a type, with any of their fields set."""
     if of.full_name in WELL_KNOWN:
         made: ProtoMessage = draw(WELL_KNOWN[of.full_name])
         return made

@@ -46,7 +46,7 @@ def ranking_to_json(reply: query.HybridSearchResponse | query.SemanticSearchResp
 
 
 def neighbors_to_json(reply: query.GetNeighborsResponse) -> Json:
-    """Convert the response of `neighbors`."""
+    """Convert the response of `neighbors` to JSON."""
     return {"messages": [message_to_json(item) for item in reply.items]}
 
 
@@ -88,7 +88,7 @@ def format_recall(reply: recall.RecallResponse, block: str) -> str:
 
 
 def context_to_json(reply: recall.BuildContextResponse) -> Json:
-    """Convert the response of `build_context`."""
+    """Convert the response of `build_context` to JSON."""
     return _drop_empty_values(
         recent=[_context_message_to_json(item) for item in reply.recent],
         related=[_context_message_to_json(item) for item in reply.related],
@@ -103,14 +103,14 @@ def _context_message_to_json(item: recall.ContextMessage) -> Json:
 
 
 def write_to_json(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:
-    """Convert the response of a write with one message."""
+    """Convert the response of a write with one message to JSON."""
     (result,) = reply.results
     outcome = ingest_service_pb2.WriteOutcome.Name(result.outcome).removeprefix("WRITE_")
     return {"message_id": result.message_id, "outcome": _to_enum_label(outcome)}
 
 
 def deletion_to_json(reply: ingest_service_pb2.DeleteMessagesResponse) -> Json:
-    """Convert the response of a deletion by message ids."""
+    """Convert the response of a deletion by message ids to JSON."""
     return {"deleted": reply.deleted, "missing_message_ids": list(reply.missing_message_ids)}
 
 
