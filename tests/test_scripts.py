@@ -30,12 +30,13 @@ MODULES = sorted(
 )
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy the scripts to a folder without an environment."""
+    copied = tmp_path_factory.mktemp("checkout")
     for folder in ("scripts", ".ci"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path
+        shutil.copytree(ROOT / folder, copied / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return copied
 
 
 def files(folder: Path) -> dict[Path, bytes]:
@@ -46,7 +47,8 @@ def explained(command: Sequence[str], checkout: Path) -> str:
     """Ask a script for help; return its output after checking that there were no side effects."""
     before = files(checkout)
     path = f"{checkout / 'scripts'}:{ROOT / 'tests'}"  # some scripts import test modules
-    variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": path}
+    compiled = checkout.with_name("compiled")
+    variables = {**os.environ, "PYTHONPYCACHEPREFIX": str(compiled), "PYTHONPATH": path}
     done = subprocess.run(
         [*command, "--help"], cwd=checkout, env=variables, capture_output=True, text=True, timeout=60, check=False
     )

@@ -127,3 +127,16 @@ def test_rare_sender_is_found_among_many_sender_names(vector_server: Server, use
     talk += [new_message(user, "first", "I brought the lantern", -DAY, name="Ottoline")]
     answer = ask(vector_server, user, "What did Ottoline bring, a lantern?", write(vector_server, talk))
     assert result_ids(answer)[0] == "first"
+
+
+@pytest.mark.parametrize("name", ["Mara", ""])
+def test_speaker_is_matched_only_if_most_messages_have_an_author_name(
+    vector_server: Server, user: str, name: str
+) -> None:
+    talk = chat(user, 40, name=name)
+    talk[10].content, talk[10].name = "Shall we meet at the ferry?", "Aldous"
+    talk[20].content, talk[20].name = "The ferry leaves at noon.", "Brunhild"
+    talk[30].content = "Aldous and I took the ferry to the fjord."
+    answer = ask(vector_server, user, "Where did Aldous go by ferry?", write(vector_server, talk))
+    assert answer.speaker_matched == bool(name)
+    assert "talk00030" in result_ids(answer)[:3]

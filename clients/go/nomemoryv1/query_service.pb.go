@@ -1103,8 +1103,8 @@ type HybridSearchResponse struct {
 	// sufficiency is the estimated probability from 0 to 1 that the messages answer the question. Retracted messages do not
 	// count. docs/quality.md describes its accuracy.
 	Sufficiency float32 `protobuf:"fixed32,6,opt,name=sufficiency,proto3" json:"sufficiency,omitempty"`
-	// speaker_matched is true if the question names one of several authors. Then `sufficiency` considers only the messages of
-	// and about that author, and is most accurate.
+	// speaker_matched is true if the question names one of several authors and most messages have an author name. Then
+	// `sufficiency` considers only the messages of and about that author.
 	SpeakerMatched bool `protobuf:"varint,7,opt,name=speaker_matched,json=speakerMatched,proto3" json:"speaker_matched,omitempty"`
 	// relations are pairs of related `items`, if `include_relations` was set.
 	Relations []*MessageRelation `protobuf:"bytes,8,rep,name=relations,proto3" json:"relations,omitempty"`

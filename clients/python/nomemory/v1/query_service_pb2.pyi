@@ -615,8 +615,8 @@ class HybridSearchResponse(_message.Message):
     count. docs/quality.md describes its accuracy.
     """
     speaker_matched: _builtins.bool
-    """speaker_matched is true if the question names one of several authors. Then `sufficiency` considers only the messages of
-    and about that author, and is most accurate.
+    """speaker_matched is true if the question names one of several authors and most messages have an author name. Then
+    `sufficiency` considers only the messages of and about that author.
     """
     sufficiency_lexical_only: _builtins.bool
     """sufficiency_lexical_only is true if `sufficiency` ignores semantic similarity: `semantic_unavailable` is true, or the

@@ -305,7 +305,8 @@ class HybridSearch:
         hits = _select_best_hits(timeline, ranked, eligible, query.top_k)
         extra_bytes = _estimate_explanation_bytes if query.explain else count_no_extra_bytes
         items = hits[: count_fitting_messages((hit.message for hit in hits), self.max_response_bytes, extra_bytes)]
-        persons = find_subject_indexes(question, timeline)
+        # If most messages have no author name, the question's person is rarely the author of the answer.
+        persons = find_subject_indexes(question, timeline) if timeline.has_author_names else []
         current = eligible[~timeline.is_retracted[eligible]]
         features = _compute_sufficiency_features(model, timeline, ranked, current)
         return HybridResult(

@@ -5,10 +5,10 @@ The estimate is a logistic regression with these features:
 - The cosine of the best message. The query adapter is trained to give messages that answer a question a higher cosine
   than messages on the same topic, so the cosine alone separates most answerable questions.
 - The share of the query terms that a message contains, and the share that no message contains.
-- Person, if the question names one of several authors: whether the best messages are about that author. Most
-  unanswerable questions about a person ask for something that another person said or did. The author of a message does
-  not determine its subject: "I ran the race" is about its author, while "your race must have been hard" and "how was
-  the race?" are about the addressee.
+- Person, if the question names one of several authors and most messages have an author name: whether the best messages
+  are about that author. Most unanswerable questions about a person ask for something that another person said or did.
+  The author of a message does not determine its subject: "I ran the race" is about its author, while "your race must
+  have been hard" and "how was the race?" are about the addressee.
 
 The features use the match scores only. The scores of the final ranking are unsuitable, because they include a bonus for
 the person that the question names, and the best score is always about 1.

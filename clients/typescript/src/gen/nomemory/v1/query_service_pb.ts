@@ -666,8 +666,8 @@ export type HybridSearchResponse = Message<"nomemory.v1.HybridSearchResponse"> &
   sufficiency: number;
 
   /**
-   * speaker_matched is true if the question names one of several authors. Then `sufficiency` considers only the messages of
-   * and about that author, and is most accurate.
+   * speaker_matched is true if the question names one of several authors and most messages have an author name. Then
+   * `sufficiency` considers only the messages of and about that author.
    *
    * @generated from field: bool speaker_matched = 7;
    */
