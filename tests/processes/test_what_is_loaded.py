@@ -25,8 +25,8 @@ def test_a_process_does_not_import_unused_packages(module: str, useless: set[str
 def test_a_client_command_imports_only_client_packages() -> None:
     """It is called often, by people who wait: a tenth of a second is three hundred modules."""
     code = (
-        "import sys; from nomemory.cli.main import main; sys.argv[1:] = ['count', '--user', 'u', '--target', "
-        "'127.0.0.1:1']\ntry: main()\nexcept SystemExit: print(*sys.modules)"
+        "import sys; from nomemory.cli.main import nomemory\n"
+        "try: nomemory(['count', '--user', 'u', '--target', '127.0.0.1:1'])\nexcept SystemExit: print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

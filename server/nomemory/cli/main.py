@@ -112,7 +112,10 @@ def skill() -> None:
 
 def main() -> None:
     """Run the command line. Exit statuses: 0 for success, 1 for failure, 2 for incorrect usage."""
-    sys.exit(_run_commands())
+    code = _run_commands()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # skips the cleanup of the interpreter, which takes 0.2 s after a server has stopped
 
 
 def _run_commands() -> int:

@@ -41,13 +41,14 @@ exam", "the plan that came of the bonus"), cite the message that proves this eve
 events, every step. A reply such as "yes, two" proves nothing alone: cite the question that it \
 answers, too.
 - Every number, date, amount and proper name of a statement is checked: it has to stand in the statement's quotes, \
-in any notation (三千八 = 3,800, half past ten = 10:30). Code knows when a message was sent and counts "yesterday" \
-and "next Wednesday" from that day (weeks begin on Monday): write the resolved date, no more. What you calculate \
-goes into `computed` of the statement, as equations whose operands stand in the quotes: {"text": "Paid 1,550 in \
-all", "citations": […], "computed": ["1200 + 350 = 1550"]}; also "2025-06-12 - 2025-06-01 = 11 days", "17:30 - 09:00 \
-= 8:30", "1 + 1 + 1 = 3" for counted things. 凡是算出来的数字，把算式写进 `computed`，例如 ["3800 * 12 = 45600"]，\
-算式里的数必须出现在引文中；“昨天”“下周三”不用写算式，直接写出换算后的日期。A statement that fails is replaced by \
-its quotes.
+in any notation (三千八 = 3,800, half past ten = 10:30); names of the question may be used, too. Code knows when a \
+message was sent and counts "yesterday" and "next Wednesday" from that day (weeks begin on Monday): write the \
+resolved date, no more. What you calculate goes into `computed` of the statement, as equations whose operands stand \
+in the quotes: {"text": "Paid 1,550 in all", "citations": […], "computed": ["1200 + 350 = 1550"]}; also "2025-06-12 \
+- 2025-06-01 = 11 days", "17:30 - 09:00 = 8:30", "1 + 1 + 1 = 3" for counted things. 凡是算出来的数字，把算式写进 \
+`computed`，例如 ["3800 * 12 = \
+45600"]，算式里的数必须出现在引文中；“昨天”“下周三”不用写算式，直接写出换算后的日期。A statement that fails is \
+replaced by its quotes.
 - What holds now is what the latest message on the matter says. A planned change holds from its day on: if that day \
 has come by now, it is in force unless something says otherwise. What nobody took back still holds, however old. \
 State what held before only if the question asks for the change or the history, and then in the same section.
@@ -78,7 +79,8 @@ mind or a newer value is none; contradictions on other matters are not reported.
 # Looking up
 Most questions need none. Look up what a shown message points to (a name, a time, what stands around it, the rest of \
 its `parts`, missing items of a list), or a thing, a name or a day that the question names and no shown message \
-speaks of. Never the same in other words.
+speaks of. Where what is shown answers only one part of the question, look up the other part before you answer. Never \
+the same in other words.
 - messages_list {role, since?, until, page_size?, cursor?}: by time, newest first
 - lexical_search {query_text, filter: {role, time_range: {since?, until}}, page_size?, cursor?}: words, "phrases", \
 AND, OR, NOT
