@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
+from click.testing import CliRunner
 from identity.authenticated_server import small
 from identity.calls import bearer
 from identity.keyring import Keyring
@@ -28,6 +29,7 @@ from model_context.tool_results import SEARCHES, ids
 from pydantic import AnyUrl
 
 from chat_messages import new_message
+from nomemory.cli.main import nomemory
 from nomemory.v1 import ingest_service_pb2 as i
 from running_server import Server, started
 
@@ -276,10 +278,9 @@ def test_endpoint_without_oauth_serves_no_metadata(guarded: Guarded) -> None:
 )
 def test_invalid_oauth_setting_is_a_usage_error(changed: dict[str, str], message: str) -> None:
     variables = environment("127.0.0.1:1", "https://memory.example/mcp", "https://login.example") | changed
-    arguments = [NOMEMORY, "mcp", "--http", "127.0.0.1:0"]
-    ended = subprocess.run(arguments, env=variables, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 2
-    assert message in ended.stderr
+    ended = CliRunner().invoke(nomemory, ["mcp", "--http", "127.0.0.1:0"], env=variables)
+    assert ended.exit_code == 2
+    assert message in ended.output
 
 
 def test_oauth_requires_a_server_that_checks_credentials(vector_server: Server) -> None:
