@@ -68,14 +68,8 @@ def test_top_k_defaults_to_20_and_is_at_most_200(vector_server: Server, user: st
 REFUSED = {
     "nothing": (q.HybridSearchRequest(), ["user_id", "query_text"]),
     "blank": (q.HybridSearchRequest(user_id="u", query_text=" \n\t"), ["query_text"]),
-    "too long": (
-        q.HybridSearchRequest(user_id="u" * 129, query_text="x" * 32_001, conversation_topic="x" * 32_001),
-        ["user_id", "query_text", "conversation_topic"],
-    ),
-    "NUL": (
-        q.HybridSearchRequest(user_id="u\0", query_text="x\0", conversation_topic="x\0"),
-        ["user_id", "query_text", "conversation_topic"],
-    ),
+    "too long": (q.HybridSearchRequest(user_id="u" * 129, query_text="x" * 32_001), ["user_id", "query_text"]),
+    "NUL": (q.HybridSearchRequest(user_id="u\0", query_text="x\0"), ["user_id", "query_text"]),
     "too many": (q.HybridSearchRequest(user_id="u", query_text="x", top_k=201), ["top_k"]),
     "negative": (q.HybridSearchRequest(user_id="u", query_text="x", top_k=-1), ["top_k"]),
     "unknown field": (

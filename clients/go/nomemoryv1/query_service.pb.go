@@ -979,12 +979,8 @@ type HybridSearchRequest struct {
 	AtLeast string `protobuf:"bytes,8,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	// include_relations returns `relations`. Default: false.
 	IncludeRelations bool `protobuf:"varint,9,opt,name=include_relations,json=includeRelations,proto3" json:"include_relations,omitempty"`
-	// conversation_topic is a text that states the topic of the current conversation, such as the user's first turn. If it is
-	// similar to `query_text`, messages that are similar to it rank higher. Without an embedder and with `query_embedding`, it
-	// is ignored. Default: empty. At most 32,000 characters (NOMEMORY_MAX_QUERY_CHARS).
-	ConversationTopic string `protobuf:"bytes,10,opt,name=conversation_topic,json=conversationTopic,proto3" json:"conversation_topic,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *HybridSearchRequest) Reset() {
@@ -1078,13 +1074,6 @@ func (x *HybridSearchRequest) GetIncludeRelations() bool {
 		return x.IncludeRelations
 	}
 	return false
-}
-
-func (x *HybridSearchRequest) GetConversationTopic() string {
-	if x != nil {
-		return x.ConversationTopic
-	}
-	return ""
 }
 
 // HybridSearchResponse has the best messages.
@@ -2453,7 +2442,7 @@ const file_nomemory_v1_query_service_proto_rawDesc = "" +
 	"\x0fembedding_model\x18\x04 \x01(\tR\x0eembeddingModel\"X\n" +
 	"\fSemanticItem\x122\n" +
 	"\amessage\x18\x01 \x01(\v2\x18.nomemory.v1.ChatMessageR\amessage\x12\x14\n" +
-	"\x05score\x18\x02 \x01(\x02R\x05score\"\xa2\x03\n" +
+	"\x05score\x18\x02 \x01(\x02R\x05score\"\xf3\x02\n" +
 	"\x13HybridSearchRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
@@ -2464,9 +2453,7 @@ const file_nomemory_v1_query_service_proto_rawDesc = "" +
 	"\aexplain\x18\x06 \x01(\bR\aexplain\x12?\n" +
 	"\rreturn_fields\x18\a \x01(\v2\x1a.google.protobuf.FieldMaskR\freturnFields\x12\x19\n" +
 	"\bat_least\x18\b \x01(\tR\aatLeast\x12+\n" +
-	"\x11include_relations\x18\t \x01(\bR\x10includeRelations\x12-\n" +
-	"\x12conversation_topic\x18\n" +
-	" \x01(\tR\x11conversationTopic\"\xe9\x03\n" +
+	"\x11include_relations\x18\t \x01(\bR\x10includeRelations\"\xe9\x03\n" +
 	"\x14HybridSearchResponse\x12-\n" +
 	"\x05items\x18\x01 \x03(\v2\x17.nomemory.v1.HybridItemR\x05items\x12\x1c\n" +
 	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12#\n" +

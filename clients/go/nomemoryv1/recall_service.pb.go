@@ -1817,8 +1817,8 @@ func (x *RecallStep) GetElapsed() *durationpb.Duration {
 type BuildContextRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// turns are the latest turns of the current conversation, oldest first, with the limits of RecallContext.turns. The last
-	// turn of the user is the query for related messages, and the first one is the `conversation_topic` of the search. Turns
-	// are neither stored nor logged. Default: empty, the latest messages of `conversation_id`.
+	// turn of the user is the query for related messages. Turns are neither stored nor logged. Default: empty, the latest
+	// messages of `conversation_id`.
 	Turns []*Turn `protobuf:"bytes,1,rep,name=turns,proto3" json:"turns,omitempty"`
 	// conversation_id is the current conversation. `recent` has its latest messages; `related` excludes it. Default: empty,
 	// `recent` is empty. At most 128 characters.

@@ -1,10 +1,10 @@
-"""Tests for the query and the topic that BuildContext searches for."""
+"""The text that BuildContext searches for."""
 
 from __future__ import annotations
 
 import pytest
 
-from nomemory.recall.context.query_text import build_query_text, find_topic_text
+from nomemory.recall.context.query_text import build_query_text
 from nomemory.recall.model.question import Role, Turn
 
 TOPIC = Turn(Role.USER, "I am planning our trip to Kochi.")
@@ -29,18 +29,3 @@ def test_a_short_last_turn_is_searched_with_two_turns_before_it(turns: list[Turn
 
 def test_the_users_last_turn_is_searched_however_many_replies_follow() -> None:
     assert build_query_text([TOPIC, LONG, *[REPLY] * 30]) == LONG.text
-
-
-@pytest.mark.parametrize(
-    ("turns", "expected"),
-    [
-        ([], ""),
-        ([TOPIC], ""),
-        ([TOPIC, REPLY], ""),
-        ([REPLY, TOPIC, REPLY, LONG, SHORT], TOPIC.text),
-        ([Turn(Role.USER, "x" * 40_000), SHORT], "x" * 32_000),
-    ],
-    ids=["no turns", "one turn", "one turn and a reply", "several turns", "long turn"],
-)
-def test_topic_is_the_users_first_turn_if_there_are_later_ones(turns: list[Turn], expected: str) -> None:
-    assert find_topic_text(turns) == expected

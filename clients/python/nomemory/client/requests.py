@@ -108,7 +108,6 @@ def hybrid_search(
     explain: bool = False,
     include_relations: bool = False,
     embedding: Sequence[float] | None = None,
-    conversation_topic: str = "",
     **options: Unpack[ReadOptions],
 ) -> query_service_pb2.HybridSearchRequest:
     """Search for messages that answer a question, best match first.
@@ -116,7 +115,6 @@ def hybrid_search(
     The ranking combines lexical and semantic search, and considers the speaker and neighboring messages. The response
     has at most `top_k` messages (default: 20). `explain` adds the components of the scores, and `include_relations`
     adds pairs of related messages. `embedding` is a vector of the question that the caller has computed.
-    `conversation_topic` is a text that states the topic of the current conversation, such as its first turn.
     """
     return query_service_pb2.HybridSearchRequest(
         user_id=user_id,
@@ -125,7 +123,6 @@ def hybrid_search(
         top_k=top_k,
         explain=explain,
         include_relations=include_relations,
-        conversation_topic=conversation_topic,
         **_build_read_options(**options),
     )
 

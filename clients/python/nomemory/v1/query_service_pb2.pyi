@@ -522,7 +522,6 @@ class HybridSearchRequest(_message.Message):
     RETURN_FIELDS_FIELD_NUMBER: _builtins.int
     AT_LEAST_FIELD_NUMBER: _builtins.int
     INCLUDE_RELATIONS_FIELD_NUMBER: _builtins.int
-    CONVERSATION_TOPIC_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id is the user whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
@@ -541,11 +540,6 @@ class HybridSearchRequest(_message.Message):
     """
     include_relations: _builtins.bool
     """include_relations returns `relations`. Default: false."""
-    conversation_topic: _builtins.str
-    """conversation_topic is a text that states the topic of the current conversation, such as the user's first turn. If it is
-    similar to `query_text`, messages that are similar to it rank higher. Without an embedder and with `query_embedding`, it
-    is ignored. Default: empty. At most 32,000 characters (NOMEMORY_MAX_QUERY_CHARS).
-    """
     @_builtins.property
     def query_embedding(self) -> Global___Embedding:
         """query_embedding is the vector of `query_text`. Default: unset, the server embeds it; without an embedder, the ranking is
@@ -576,11 +570,10 @@ class HybridSearchRequest(_message.Message):
         return_fields: _field_mask_pb2.FieldMask | None = ...,
         at_least: _builtins.str = ...,
         include_relations: _builtins.bool = ...,
-        conversation_topic: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "query_embedding", b"query_embedding", "return_fields", b"return_fields"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "conversation_topic", b"conversation_topic", "explain", b"explain", "filter", b"filter", "include_relations", b"include_relations", "query_embedding", b"query_embedding", "query_text", b"query_text", "return_fields", b"return_fields", "top_k", b"top_k", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "explain", b"explain", "filter", b"filter", "include_relations", b"include_relations", "query_embedding", b"query_embedding", "query_text", b"query_text", "return_fields", b"return_fields", "top_k", b"top_k", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1061,8 +1061,8 @@ class BuildContextRequest(_message.Message):
     @_builtins.property
     def turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___Turn]:
         """turns are the latest turns of the current conversation, oldest first, with the limits of RecallContext.turns. The last
-        turn of the user is the query for related messages, and the first one is the `conversation_topic` of the search. Turns
-        are neither stored nor logged. Default: empty, the latest messages of `conversation_id`.
+        turn of the user is the query for related messages. Turns are neither stored nor logged. Default: empty, the latest
+        messages of `conversation_id`.
         """
 
     @_builtins.property

@@ -15,7 +15,7 @@ from typing import Final
 
 from nomemory.client.prompt_passages import count_tokens
 from nomemory.recall.context.prompt_text import render_context
-from nomemory.recall.context.query_text import build_query_text, find_topic_text
+from nomemory.recall.context.query_text import build_query_text
 from nomemory.recall.context.request import ContextRequest
 from nomemory.recall.context.result import BuiltContext, ContextMessage
 from nomemory.recall.context.token_budget import MessageSelection, compute_token_share
@@ -110,16 +110,11 @@ class _ContextBuilder:
 
     async def _search_other_conversations(self, latest: ToolResult) -> ToolResult:
         """Search all other conversations for messages that are relevant to the latest turns."""
-        turns = self._request.turns or _to_turns(latest.items)
-        query = build_query_text(turns)
+        query = build_query_text(self._request.turns or _to_turns(latest.items))
         if not query:
             return ToolResult()
         top_k = self._estimate_message_count(self._request.max_tokens, _MAX_RANKED)
-        arguments: dict[str, JsonValue] = {
-            "query_text": query,
-            "conversation_topic": find_topic_text(turns),
-            "top_k": top_k,
-        }
+        arguments: dict[str, JsonValue] = {"query_text": query, "top_k": top_k}
         result = await self._other_tools.call(HYBRID_SEARCH, arguments, self._get_remaining_time_s())
         self._other_tools.check_reachable()
         return result

@@ -1,4 +1,4 @@
-"""Build the search query and its topic from the latest turns of a conversation."""
+"""Build the search query from the latest turns of a conversation."""
 
 from __future__ import annotations
 
@@ -21,12 +21,6 @@ def build_query_text(turns: Sequence[Turn]) -> str:
         return ""
     first = max(0, last - _PREVIOUS_TURNS) if len(turns[last].text.strip()) < _SHORT_CHARS else last
     return _join_and_shorten([turn.text.strip() for turn in turns[first : last + 1]])
-
-
-def find_topic_text(turns: Sequence[Turn]) -> str:
-    """Return the beginning of the user's first turn; an empty string if the user has only one turn."""
-    user_turns = [turn for turn in turns if turn.role is Role.USER]
-    return user_turns[0].text.strip()[:_MAX_CHARS] if len(user_turns) > 1 else ""
 
 
 def _find_last_user_turn(turns: Sequence[Turn]) -> int | None:

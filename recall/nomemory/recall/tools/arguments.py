@@ -134,7 +134,6 @@ class HybridArguments(ArgumentObject):
     """Arguments of `hybrid_search`."""
 
     query_text: QueryText = Field(description="a question, or words")
-    conversation_topic: QueryText = Field(default="", description="what the current conversation is about")
     filter: SearchFilter = Field(default=SearchFilter(), description="what to narrow the search to")
     top_k: TopK = Field(default=20, description="how many messages at most")
 

@@ -86,7 +86,6 @@ class RequestBuilder:
         request = pb.HybridSearchRequest(
             **self._build_common_fields(arguments.filter),
             query_text=arguments.query_text,
-            conversation_topic=arguments.conversation_topic,
             top_k=min(arguments.top_k, max(self._budget.result_items, self._budget.evidence_messages)),
             explain=True,
             include_relations=True,

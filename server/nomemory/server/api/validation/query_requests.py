@@ -132,9 +132,6 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
             timeout_s=0.0,
             explain=request.explain,
             include_relations=request.include_relations,
-            conversation_topic=checker.check_text(
-                "conversation_topic", request.conversation_topic, maximum=settings.limits.max_query_chars
-            ),
         )
         return query, checker.check_mask(request.return_fields)
 

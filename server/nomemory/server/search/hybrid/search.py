@@ -19,7 +19,6 @@ from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.hybrid.candidate_messages import Flags, Floats, Ints, Timeline
 from nomemory.server.search.hybrid.candidate_pool import CandidatePool, CandidatePoolReader, LexicalCandidates
-from nomemory.server.search.hybrid.conversation_topic import add_topic
 from nomemory.server.search.hybrid.hit import HybridHit
 from nomemory.server.search.hybrid.query_analysis import ParsedQuestion, ParsedSentence, parse_question
 from nomemory.server.search.hybrid.ranking import (
@@ -81,8 +80,6 @@ class HybridQuery:
         timeout_s: the timeout of the semantic search, in seconds.
         explain: whether the response includes explanations, which count towards its size.
         include_relations: whether to find relations between the results.
-        conversation_topic: a text that states the topic of the current conversation, or an empty string. Ignored if
-            `vector` is set.
     """
 
     user_id: str
@@ -93,7 +90,6 @@ class HybridQuery:
     timeout_s: float
     explain: bool = False
     include_relations: bool = False
-    conversation_topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,11 +334,10 @@ class HybridSearch:
         try:
             async with asyncio.timeout(query.timeout_s):
                 if query.vector is not None:
-                    hits = await self._search_vector(space, query, query.vector, message_filter, periods, hits_max)
+                    hits = await self._search_vector(space, query, query.text, message_filter, periods, hits_max)
                     return [hits] * len(question.sentences)
-                topic = await _embed_topic(space, query)
                 searches = (
-                    self._search_sentence(space, query, sentence, topic, message_filter, periods, hits_max)
+                    self._search_vector(space, query, sentence.embedding_text, message_filter, periods, hits_max)
                     for sentence in question.sentences
                 )
                 return list(await asyncio.gather(*searches))
@@ -353,31 +348,17 @@ class HybridSearch:
                 return None
             raise
 
-    async def _search_sentence(
-        self,
-        space: VectorSpace,
-        query: HybridQuery,
-        sentence: ParsedSentence,
-        topic: Vector | None,
-        message_filter: Filter,
-        periods: Sequence[Filter],
-        hits_max: int,
-    ) -> SemanticHits:
-        """Search for the messages most similar to a sentence and to the topic of the conversation, if there is one."""
-        vector = await space.embed_query(query.user_id, sentence.embedding_text)
-        combined = vector if topic is None else add_topic(vector, topic)
-        return await self._search_vector(space, query, combined, message_filter, periods, hits_max)
-
     async def _search_vector(
         self,
         space: VectorSpace,
         query: HybridQuery,
-        vector: Vector,
+        text: str,
         message_filter: Filter,
         periods: Sequence[Filter],
         hits_max: int,
     ) -> SemanticHits:
-        """Search the whole range and each period for the messages most similar to a vector."""
+        """Search the whole range and each period with the caller's vector or, without one, the embedding of `text`."""
+        vector = query.vector or await space.embed_query(query.user_id, text)
         overall_hits = await space.vectors.search(query.user_id, vector, message_filter, hits_max)
         period_hits = [
             hit
@@ -437,13 +418,6 @@ class HybridSearch:
                 return ()
             raise
         return await self.threads.run(lambda: find_relations(_select_comparable_messages(timeline, messages), vectors))
-
-
-async def _embed_topic(space: VectorSpace, query: HybridQuery) -> Vector | None:
-    """Return the vector of the topic of the conversation; None without a topic."""
-    if not query.conversation_topic.strip():
-        return None
-    return await space.embed_query(query.user_id, query.conversation_topic)
 
 
 def _compute_sufficiency_features(

@@ -877,8 +877,8 @@ export const RecallStepSchema: GenMessage<RecallStep> = /*@__PURE__*/
 export type BuildContextRequest = Message<"nomemory.v1.BuildContextRequest"> & {
   /**
    * turns are the latest turns of the current conversation, oldest first, with the limits of RecallContext.turns. The last
-   * turn of the user is the query for related messages, and the first one is the `conversation_topic` of the search. Turns
-   * are neither stored nor logged. Default: empty, the latest messages of `conversation_id`.
+   * turn of the user is the query for related messages. Turns are neither stored nor logged. Default: empty, the latest
+   * messages of `conversation_id`.
    *
    * @generated from field: repeated nomemory.v1.Turn turns = 1;
    */
