@@ -23,7 +23,7 @@ class Log:
     def __init__(self) -> None:
         self.is_done = False
 
-    async def read_pending_removals(self, _many: int) -> PendingRemovals | None:
+    async def read_pending_removals(self, _minimum: int) -> PendingRemovals | None:
         if self.is_done:
             raise NothingLeftError
         return PendingRemovals(FeedPosition.from_sequence(5), are_many=False)

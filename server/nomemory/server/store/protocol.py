@@ -155,8 +155,8 @@ class ErasableLog(Protocol):
     are durable.
     """
 
-    async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the position of the last removal, and whether at least `many` are pending; None without removals."""
+    async def read_pending_removals(self, minimum: int) -> PendingRemovals | None:
+        """Return the position of the last removal, and whether at least `minimum` are pending; None without removals."""
 
     async def delete_removals(self, until: FeedPosition, limit: int) -> bool:
         """Delete up to `limit` removal records up to a position, and users without messages.

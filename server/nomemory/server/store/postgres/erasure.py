@@ -75,19 +75,19 @@ class PostgresLogErasure:
         self._is_lasting = is_lasting
         self._seen_at = time.monotonic()
 
-    async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the position of the last removal, and whether this server has to erase at least `many` removals.
+    async def read_pending_removals(self, minimum: int) -> PendingRemovals | None:
+        """Return the position of the last removal, and whether this server has to erase at least `minimum` removals.
 
         Return None if this server has erased all removals.
         """
         if time.monotonic() - self._seen_at >= _SEEN_INTERVAL_S:
             self._seen_at = time.monotonic()
             await self._fetch_rows(_SET_SEEN, self._follower)
-        ((pending,),) = await self._fetch_rows(_REMOVALS, many, self._follower)
+        ((pending,),) = await self._fetch_rows(_REMOVALS, minimum, self._follower)
         if not pending:
             return None
         latest = await self._fetch_rows(_LATEST)
-        return PendingRemovals(FeedPosition(tuple(sequence for (sequence,) in latest)), pending >= many)
+        return PendingRemovals(FeedPosition(tuple(sequence for (sequence,) in latest)), pending >= minimum)
 
     async def delete_removals(self, until: FeedPosition, limit: int) -> bool:
         """Record that this server has erased the removed messages up to a position.

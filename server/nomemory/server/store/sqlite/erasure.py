@@ -48,9 +48,9 @@ class SqliteLogErasure:
         self._vacuum_max_bytes = max_vacuum_bytes
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
-    async def read_pending_removals(self, many: int) -> PendingRemovals | None:
-        """Return the position of the last removal, and whether at least `many` are pending; None without removals."""
-        return await self._writer.run_between_commits(partial(_read_removals, many=many))
+    async def read_pending_removals(self, minimum: int) -> PendingRemovals | None:
+        """Return the position of the last removal, and whether at least `minimum` are pending; None without removals."""
+        return await self._writer.run_between_commits(partial(_read_removals, minimum=minimum))
 
     async def delete_removals(self, until: FeedPosition, limit: int) -> bool:
         """Delete up to `limit` removal records, and users without messages; return whether more records remain."""
@@ -106,11 +106,11 @@ class SqliteLogErasure:
         return clean is not None
 
 
-def _read_removals(connection: sqlite3.Connection, many: int) -> PendingRemovals | None:
+def _read_removals(connection: sqlite3.Connection, minimum: int) -> PendingRemovals | None:
     (until,) = connection.execute("SELECT max(seq) FROM removals").fetchone()
     if until is None:
         return None
-    row = connection.execute("SELECT 1 FROM removals LIMIT 1 OFFSET ?", (many - 1,)).fetchone()
+    row = connection.execute("SELECT 1 FROM removals LIMIT 1 OFFSET ?", (minimum - 1,)).fetchone()
     return PendingRemovals(FeedPosition.from_sequence(until), row is not None)
 
 
