@@ -49,7 +49,7 @@ class SqliteLogErasure:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     async def read_pending_removals(self, minimum: int) -> PendingRemovals | None:
-        """Return the position of the last removal, and whether at least `minimum` are pending; None without removals."""
+        """Return the last removal's position, and whether at least `minimum` are pending; None without removals."""
         return await self._writer.run_between_commits(partial(_read_removals, minimum=minimum))
 
     async def delete_removals(self, until: FeedPosition, limit: int) -> bool:
