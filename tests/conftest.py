@@ -30,9 +30,7 @@ settings.load_profile("repeatable")
 
 LONGEST = (
     "tests/local_memory/test_local_server.py",
-    "tests/proofs/test_torture.py",
     "tests/embedding/test_onnx.py",
-    "tests/proofs/test_conformance.py",
     "tests/server/test_model_migration.py",
     "tests/server/test_recall_reads_writes.py",
     "tests/test_scripts.py",

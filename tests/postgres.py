@@ -20,6 +20,7 @@ from proofs.private_postgres import (
     PrivatePostgres,
     create_postgres,
     execute_statement,
+    fetch_rows,
     find_program_directory,
     private_postgres,
     remove_postgres,
@@ -33,6 +34,7 @@ __all__ = [
     "PrivatePostgres",
     "count",
     "execute_statement",
+    "fetch_rows",
     "find_program_directory",
     "fresh_schema",
     "private_postgres",
@@ -77,7 +79,8 @@ def schema_url(server: PrivatePostgres, schema: str) -> str:
 def count(server: PrivatePostgres, url: str, table: str) -> int:
     """Count the rows of a table in a schema, by its URL."""
     schema = url.partition("search_path=")[2]
-    return int(execute_statement(server, f'SELECT count(*) FROM "{schema}".{table}'))  # noqa: S608 - ours
+    ((rows,),) = fetch_rows(server, f'SELECT count(*) FROM "{schema}".{table}')  # noqa: S608 - ours
+    return int(rows)
 
 
 @contextmanager

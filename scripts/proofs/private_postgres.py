@@ -6,23 +6,28 @@ rejects root.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
+
+import asyncpg
 
 NOT_INSTALLED: Final = "PostgreSQL is not installed: initdb was not found"
 _USER: Final = "nomemory"
 FAST: Final = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=200")
 _OTHER_USERS: Final = ("postgres", "nobody")
+_Result = TypeVar("_Result")
 
 
 @cache
@@ -144,13 +149,39 @@ def private_postgres(options: Sequence[str] = FAST) -> Iterator[PrivatePostgres]
         remove_postgres(server)
 
 
-def execute_statement(server: PrivatePostgres, statement: str) -> str:
-    """Execute a statement as the database owner; return the output without headers."""
-    connection = ("-h", str(server.root), "-U", _USER, "postgres")
-    command = [str(_find_program("psql")), "-q", "-At", "-v", "ON_ERROR_STOP=1", *connection]
-    return subprocess.run(  # noqa: S603 - fixed program
-        [*command, "-c", statement], check=True, capture_output=True, text=True
-    ).stdout
+def execute_statement(server: PrivatePostgres, statements: str) -> None:
+    """Execute one or more statements as the database owner."""
+
+    async def execute() -> None:
+        async with _connect(server) as connection:
+            await connection.execute(statements)
+
+    _run_in_thread(execute())
+
+
+def fetch_rows(server: PrivatePostgres, query: str) -> list[tuple[Any, ...]]:
+    """Execute a query as the database owner, and return its rows."""
+
+    async def fetch() -> list[tuple[Any, ...]]:
+        async with _connect(server) as connection:
+            return [tuple(row) for row in await connection.fetch(query)]
+
+    return _run_in_thread(fetch())
+
+
+@asynccontextmanager
+async def _connect(server: PrivatePostgres) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    connection = await asyncpg.connect(server.url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def _run_in_thread(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run a coroutine in a separate thread, because the caller's thread may run an event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def create_postgres(owner: str = _USER) -> PrivatePostgres:

@@ -20,7 +20,7 @@ from cli.message_logs import (
     texts_embedded,
     write,
 )
-from postgres import PrivatePostgres, execute_statement, fresh_schema
+from postgres import PrivatePostgres, execute_statement, fetch_rows, fresh_schema
 from server.models import DIMENSION, Models, models
 
 from chat_messages import ids, new_message
@@ -150,7 +150,7 @@ def test_migration_keeps_removals_until_the_local_indexes_apply_them(
     migrate(run, settings.server.data, url)
     schema, follower = url.partition("search_path=")[2], (settings.server.data / "follower").read_text()
     followers = f'SELECT name, is_lasting FROM "{schema}".followers'  # noqa: S608 - ours
-    assert execute_statement(postgres, followers).split() == [f"{follower}|t"]
+    assert fetch_rows(postgres, followers) == [(follower, True)]
 
 
 def test_vector_index_on_a_qdrant_server_continues(
@@ -246,10 +246,10 @@ def test_migrated_tables_have_the_same_indexes_as_new_ones(
     assert indexes(postgres, made) == indexes(postgres, migrated)
 
 
-def indexes(postgres: PrivatePostgres, url: str) -> str:
+def indexes(postgres: PrivatePostgres, url: str) -> list[str]:
     schema = url.partition("search_path=")[2]
     statement = f"SELECT indexdef FROM pg_indexes WHERE schemaname = '{schema}' ORDER BY indexname"  # noqa: S608 - ours
-    return execute_statement(postgres, statement).replace(schema, "schema")
+    return [definition.replace(schema, "schema") for (definition,) in fetch_rows(postgres, statement)]
 
 
 def test_url_is_read_from_the_environment_and_its_password_hidden(

@@ -21,7 +21,7 @@ from cli.message_logs import (
     rows_of_directory,
     write,
 )
-from postgres import PrivatePostgres, execute_statement, fresh_schema
+from postgres import PrivatePostgres, fetch_rows, fresh_schema
 
 from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
@@ -52,8 +52,8 @@ def test_migration_killed_at_any_moment_can_be_rerun(
 
     moments: list[Callable[[], bool]] = [
         lambda: True,
-        lambda: execute_statement(postgres, has_tables).strip() == "1",
-        lambda: int(execute_statement(postgres, is_copying)) > 100_000,
+        lambda: fetch_rows(postgres, has_tables) == [(1,)],
+        lambda: fetch_rows(postgres, is_copying) > [(0,)],
     ]
     assert [kill_when(str(data), url, moment) for moment in moments] == [True] * 3
     migrated = run("migrate", str(data), url)

@@ -28,7 +28,7 @@ from proofs.grpc_transport import GrpcTransport
 from proofs.http_requests import HttpRequest, encode_http_request
 from proofs.http_transport import HttpTransport, build_http_headers
 
-REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "1500"))
+REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "500"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 THREADS = 4
 HTTP_PATH_MAX = 16_000

@@ -30,6 +30,7 @@ Kind = TypeVar("Kind", bound=Message)
 Result = TypeVar("Result")
 
 
+@pytest.mark.proof
 @pytest.mark.both_logs
 def test_replicas_conform_on_each_message_log(vector_server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--target", *(vector_server.replicas or (vector_server.target,))])
@@ -40,11 +41,13 @@ def test_replicas_conform_on_each_message_log(vector_server: Server, capsys: pyt
     assert not [user for user in users if user.user_id.startswith("conformance-")]  # the check erases its users
 
 
+@pytest.mark.proof
 def test_server_with_an_embedder_conforms(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--target", server.target])
     assert code == 0, capsys.readouterr().out
 
 
+@pytest.mark.proof
 def test_server_with_keys_and_tls_conforms(capsys: pytest.CaptureFixture[str]) -> None:
     with run_golden_server() as golden_settings:
         reached = json.loads(golden_settings.read_text())
@@ -55,6 +58,7 @@ def test_server_with_keys_and_tls_conforms(capsys: pytest.CaptureFixture[str]) -
         assert "UNAUTHENTICATED" in capsys.readouterr().out
 
 
+@pytest.mark.proof
 def test_server_conforms_over_http(
     own_settings: Settings,
     start: Callable[[Settings], AbstractContextManager[Server]],
@@ -65,6 +69,7 @@ def test_server_conforms_over_http(
         assert code == 0, capsys.readouterr().out
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(not QDRANT, reason="NOMEMORY_TEST_QDRANT_URL is not set")
 def test_server_with_qdrant_vectors_conforms(
     own_settings: Settings,

@@ -30,6 +30,7 @@ def test_too_few_samples_are_not_conclusive() -> None:
     assert not curve.is_flat
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(180)
 def test_short_soak_run_samples_all_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "soak.json"

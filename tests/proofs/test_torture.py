@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from running_server import Server
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(300)
 def test_a_short_run_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = ["--rounds", "1", "--round-seconds", "0.5", "--seed", "3", "--writers", "1"]
@@ -33,6 +34,7 @@ def test_a_short_run_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "no findings" in printed
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(300)
 def test_two_replicas_lose_nothing_under_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if find_program_directory() is None:

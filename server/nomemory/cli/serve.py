@@ -17,6 +17,8 @@ from nomemory.server.runtime.wiring.garbage_collection import pause_garbage_coll
 
 _TERMINAL_DEFAULTS: Final[Mapping[str, str | bool]] = {"log_level": "warning", "audit_log": False}
 """Default settings if standard error is a terminal."""
+_BLAS_THREADS: Final = ("OPENBLAS_NUM_THREADS", "1")
+"""Environment variable for NumPy. The arrays of the server are small, and starting the threads takes 0.1 s."""
 
 
 @click.command("serve")
@@ -52,6 +54,7 @@ def run_serve(*, recall_only: bool, upstream: str | None, **options: Path | str 
     if sys.stderr.isatty():
         options |= {name: default for name, default in _TERMINAL_DEFAULTS.items() if _is_unset(name, options)}
     settings = load_settings(recall_upstream=upstream, **options)
+    os.environ.setdefault(*_BLAS_THREADS)
     with reserve_stderr_for_logs(settings.server.log_level):
         with pause_garbage_collection():
             from nomemory.cli import serve_runner  # noqa: PLC0415 - the engines load only in the process that serves

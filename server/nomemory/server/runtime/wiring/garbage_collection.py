@@ -18,6 +18,8 @@ def pause_garbage_collection() -> Iterator[None]:
 
 
 def freeze_heap() -> None:
-    """Exempt all existing objects from garbage collection, which would otherwise pause the server for up to 60 ms."""
-    gc.collect()
+    """Exempt all existing objects from garbage collection, which would otherwise pause the server for up to 60 ms.
+
+    Garbage is not collected first: imports leave little of it, and a collection takes 0.1 s.
+    """
     gc.freeze()
