@@ -24,6 +24,7 @@ from nomemory.text.quoted_text import find_quoted_spans
             "supplier's email",
         ),
         ("My landlord writes:\n\nThe rent is due on the 3rd.", "The rent is due on the 3rd.", "My landlord writes"),
+        ("The mail I got from Ann says: we meet on Friday", "we meet on Friday", "The mail I got from Ann says"),
         ("Look. From my doctor: take iron twice a day\n\nok?", "take iron twice a day", "From my doctor"),
         ("> are you coming on Friday?\nyes", "> are you coming on Friday?", ""),
         ("Ana wrote this:\n```\nprint('hello')\n```", "```\nprint('hello')\n```", "Ana wrote this"),
@@ -43,6 +44,8 @@ def test_pasted_text_is_a_span_with_its_author(content: str, span: str, author: 
         "Update: I moved to Basel last week and I like it",
         "Reminder: pick up the keys at 10:30 tomorrow",
         "我说：我真的不去了，太远了吧",
+        "oh I should have said: my flight is on Friday, not on Thursday",
+        "As I said: no more coffee for me, please",
         "本周安排：\n1. 周一体检\n2. 周二开会\n3. 周三出差",
     ],
 )

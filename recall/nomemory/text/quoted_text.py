@@ -21,7 +21,9 @@ _REPORTING_WORDS: Final = re.compile(
 )
 """Reporting verbs, mail headers and possessives. An introduction that contains one of them names an author."""
 _SENDER_IS_SUBJECT: Final = re.compile(
-    r"^\W*(?:i|i['’]ve|we)\b|^\W*我们?(?:[说写问想回转发]|刚|又|就|也)", re.IGNORECASE
+    r"^\W*(?:i|i['’]ve|we)\b|^\W*我们?(?:[说写问想回转发]|刚|又|就|也)"
+    r"|\b(?:i|we)(?:['’](?:ve|d))?(?:\s+(?:should|could|would|might|must|have|had))*\s+(?:said|say|wrote)\W*$",
+    re.IGNORECASE,
 )
 """Pattern for an introduction whose subject is the sender. The sender is also the author of the quoted words."""
 _HEADER: Final = re.compile(r"^(?:From|Subject|To|Sent|发件人|主题|收件人)\s*[:：]", re.MULTILINE)
