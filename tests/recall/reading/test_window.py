@@ -69,7 +69,7 @@ def test_pasted_text_is_a_marked_span_with_its_author() -> None:
     mail = new_message(1, "Look. My landlord writes: the rent is due on the 3rd of June.\n\nWhat shall I do?")
     (line,) = window().add_ranking([mail], NONE)
     assert line["passed_on"] == [
-        {"author": "My landlord writes", "begins": "the rent is due on", "ends": "n the 3rd of June."}
+        {"after": "My landlord writes", "begins": "the rent is due on", "ends": "n the 3rd of June."}
     ]
     assert line["text"] == mail.content
 

@@ -33,13 +33,14 @@ or what to look up first, at most three calls (verdict "insufficient" and the ar
 likes, dislikes, how things should be for them. profile: everything else: facts, events, plans, projects, and what \
 others like. If two fit, take the first of these.
 - State what answers the question and nothing else, one short statement for each thing, in the question's language. \
-Where only a part of the question is answered, state that part.
+Where only a part of the question can be answered, state that part. What plainly follows from several messages \
+("the same toolbox as mine") answers, too: cite each. Where several occasions fit, state each with its day.
 - A quote is copied exactly from the `text` or one of the `parts` of the message it names, as short as proves the \
-statement. Where several messages prove the same thing, one citation is enough: the clearest. Of a list, count, sum, \
-order or comparison cite each item. If the question names an event that fixes what is asked ("the first run after the \
-exam", "the plan that came of the bonus"), cite the message that proves this event, too; of a change or course of \
-events, every step. A reply such as "yes, two" proves nothing alone: cite the question that it \
-answers, too.
+statement. Where further shown messages prove the same thing on their own (told again, to somebody else, in a note, \
+as a result), cite up to three, the clearest first. Of a list, count, sum, order or comparison cite each item. If the \
+question names an event that fixes what is asked ("the first run after the exam", "the plan that came of the bonus"), \
+cite the message that proves this event, too; of a change or course of events, every step. A reply such as "yes, two" \
+proves nothing alone: cite the question that it answers, too.
 - Every number, date, amount and proper name of a statement is checked: it has to stand in the statement's quotes, \
 in any notation (三千八 = 3,800, half past ten = 10:30); names of the question may be used, too. Code knows when a \
 message was sent and counts "yesterday" and "next Wednesday" from that day (weeks begin on Monday): write the \
@@ -51,7 +52,8 @@ in the quotes: {"text": "Paid 1,550 in all", "citations": […], "computed": ["1
 replaced by its quotes.
 - What holds now is what the latest message on the matter says. A planned change holds from its day on: if that day \
 has come by now, it is in force unless something says otherwise. What nobody took back still holds, however old. \
-State what held before only if the question asks for the change or the history, and then in the same section.
+State what held before only if the question asks for it, for the change or for the history, and then in the same \
+section.
 - If something is to be done ("plan my week", "write it my way"), state what the person has said that must be \
 respected in doing it.
 
@@ -59,9 +61,9 @@ respected in doing it.
 - `by` says who speaks, and "I" is the speaker. The person who asks writes as user or under a name (their own, a \
 nickname, 我): all of these are one person, and the question may call them by name or "she". Name others by their \
 names.
-- `passed_on` marks spans that the speaker only passes on (pasted, forwarded, quoted): their `author`, and how a \
-span `begins` and `ends` (without `ends`: up to the end). It speaks for that author. The host finds them by form \
-alone: where the mark is missing, the text may still be somebody else's.
+- `passed_on` marks spans that the speaker only passes on (pasted, forwarded, quoted): the words they stand `after`, \
+and how a span `begins` and `ends` (without `ends`: up to the end). It speaks for whoever those words name. The host \
+finds them by form alone: where the mark is missing, the text may still be somebody else's.
 - What an assistant said is no fact about the person unless the person confirms it or the question asks for it. Nor \
 is a joke, a story or a what-if.
 - A message that only asks proves nothing; one that tells something in asking does. `replies_to` is the message, or \
@@ -70,7 +72,8 @@ the end of its text, that was said just before a short one.
 # Verdict
 - supported: the statements answer the question or a part of it.
 - insufficient: no message answers it. What is only near does not: the same of another person or thing, another \
-detail, something that the question takes for granted and nobody said. Leave the arrays empty.
+detail, something that the question takes for granted and nobody said. A side detail of the question that no message \
+mentions does no harm. Leave the arrays empty.
 - conflicting: what was said on what is asked cannot all be true, and nobody said that it changed: a flat "never" or \
 "always" beside its opposite, two numbers for one thing. State each side, and in conflicts the pair of their \
 citations, {"earlier": {"message_id": "…", "quote": "…"}, "later": {…}}; do not judge. A correction, a change of \
@@ -79,7 +82,7 @@ mind or a newer value is none; contradictions on other matters are not reported.
 # Looking up
 Most questions need none. Look up what a shown message points to (a name, a time, what stands around it, the rest of \
 its `parts`, missing items of a list), or a thing, a name or a day that the question names and no shown message \
-speaks of. Where what is shown answers only one part of the question, look up the other part before you answer. Never \
+speaks of. A missing detail of what is shown is rarely found: answer with what is known, or "insufficient". Never \
 the same in other words.
 - messages_list {role, since?, until, page_size?, cursor?}: by time, newest first
 - lexical_search {query_text, filter: {role, time_range: {since?, until}}, page_size?, cursor?}: words, "phrases", \
@@ -136,13 +139,20 @@ def build_first_prompt(
     )
 
 
-def build_results_prompt(steps: Sequence[RecallStep], lines: Sequence[Line], lookups: int) -> str:
-    """Return a user message with the results of follow-up searches: a line per call, then the new messages by time."""
+def build_results_prompt(steps: Sequence[RecallStep], lines: Sequence[Line], shown_before: int, lookups: int) -> str:
+    """Return a user message with the results of follow-up searches: a line per call, then the new messages by time.
+
+    `shown_before` is the number of results that the chat model has seen before; they are not repeated.
+    """
     call_results = fence_items(
         {"tool": step.tool, "found": step.hit_count, "observation": step.observation} for step in steps
     )
-    message_list = f"New messages, oldest first:\n{fence_items(group_messages_by_day(lines))}"
-    new_messages = message_list if lines else "They brought nothing that was not shown."
+    heading = f"New messages, oldest first ({shown_before} others were shown before):"
+    new_messages = (
+        f"{heading}\n{fence_items(group_messages_by_day(lines))}"
+        if lines
+        else "They brought nothing that was not shown."
+    )
     return "\n\n".join(
         (
             f"What you looked up:\n{call_results}",

@@ -275,9 +275,12 @@ def _extract_last_sentences(content: str) -> str:
 
 
 def _describe_span(content: str, span: QuotedSpan) -> dict[str, JsonValue]:
-    """Describe a quoted span of a message by its author and its first and last characters."""
+    """Describe a quoted span of a message by its introduction and its first and last characters."""
     text = content[span.start : span.end]
-    description: dict[str, JsonValue] = {"author": span.author or "not said", "begins": text[:_EDGE_CHARS]}
+    description: dict[str, JsonValue] = {
+        **({"after": span.author} if span.author else {}),
+        "begins": text[:_EDGE_CHARS],
+    }
     if content[span.end :].strip():
         description["ends"] = text[-_EDGE_CHARS:]
     return description
