@@ -42,11 +42,12 @@ question names an event that fixes what is asked ("the first run after the exam"
 cite the message that proves this event, too; of a change or course of events, every step. A reply such as "yes, two" \
 proves nothing alone: cite the question that it answers, too.
 - Every number, date, amount and proper name of a statement is checked: it has to stand in the statement's quotes, \
-in any notation (三千八 = 3,800, half past ten = 10:30); names of the question may be used, too. Code knows when a \
-message was sent and counts "yesterday" and "next Wednesday" from that day (weeks begin on Monday): write the \
-resolved date, no more. What you calculate goes into `computed` of the statement, as equations whose operands stand \
-in the quotes: {"text": "Paid 1,550 in all", "citations": […], "computed": ["1200 + 350 = 1550"]}; also "2025-06-12 \
-- 2025-06-01 = 11 days", "17:30 - 09:00 = 8:30", "1 + 1 + 1 = 3" for counted things. 凡是算出来的数字，把算式写进 \
+in any notation (三千八 = 3,800, half past ten = 10:30); names of the question may be used, too. Code knows the day \
+on which a message was sent: it may stand in the statement, and "yesterday", "last night" and "next Wednesday" are \
+counted from it (weeks begin on Monday): write the resolved date, no more. What you calculate goes into `computed` of \
+the statement, as equations whose operands stand in the quotes: {"text": "Paid 1,550 in all", "citations": […], \
+"computed": ["1200 + 350 = 1550"]}; also "2025-06-12 - 2025-06-01 = 11 days", "17:30 - 09:00 = 8:30", "1 + 1 + 1 = 3" \
+for counted things. 凡是算出来的数字，把算式写进 \
 `computed`，例如 ["3800 * 12 = \
 45600"]，算式里的数必须出现在引文中；“昨天”“下周三”不用写算式，直接写出换算后的日期。A statement that fails is \
 replaced by its quotes.
