@@ -78,7 +78,8 @@ mentions does no harm. Leave the arrays empty.
 - conflicting: what was said on what is asked cannot all be true, and nobody said that it changed: a flat "never" or \
 "always" beside its opposite, two numbers for one thing. State each side, and in conflicts the pair of their \
 citations, {"earlier": {"message_id": "…", "quote": "…"}, "later": {…}}; do not judge. A correction, a change of \
-mind or a newer value is none; contradictions on other matters are not reported.
+mind, a new taste, a newer value or a later summary with other figures is none; contradictions on other matters are \
+not reported.
 
 # Looking up
 Most questions need none. Look up what a shown message points to (a name, a time, what stands around it, the rest of \
