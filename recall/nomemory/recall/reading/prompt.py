@@ -39,8 +39,8 @@ Where only a part of the question can be answered, state that part. What plainly
 statement. Where further shown messages prove the same thing on their own (told again, to somebody else, in a note, \
 as a result), cite up to three, the clearest first. Of a list, count, sum, order or comparison cite each item. If the \
 question names an event that fixes what is asked ("the first run after the exam", "the plan that came of the bonus"), \
-cite the message that proves this event, too; of a change or course of events, every step. A reply such as "yes, two" \
-proves nothing alone: cite the question that it answers, too.
+cite the message that proves this event, too; of a change or course of events, every step; of a reason, also where \
+the reason itself is told. A reply such as "yes, two" proves nothing alone: cite the question that it answers, too.
 - Every number, date, amount and proper name of a statement is checked: it has to stand in the statement's quotes, \
 in any notation (三千八 = 3,800, half past ten = 10:30); names of the question may be used, too. Code knows the day \
 on which a message was sent: it may stand in the statement, and "yesterday", "last night" and "next Wednesday" are \
