@@ -34,11 +34,11 @@ likes, dislikes, how things should be for them. profile: everything else: facts,
 others like. If two fit, take the first of these.
 - State what answers the question and nothing else, one short statement for each thing, in the question's language. \
 Where only a part of the question can be answered, state that part. What plainly follows from several messages \
-("the same toolbox as mine") answers, too: cite each. Where several occasions fit, state each with its day.
+("the same dentist as my sister") answers, too: cite each. Where several occasions fit, state each with its day.
 - A quote is copied exactly from the `text` or one of the `parts` of the message it names, as short as proves the \
 statement. Where further shown messages prove the same thing on their own (told again, to somebody else, in a note, \
 as a result), cite up to three, the clearest first. Of a list, count, sum, order or comparison cite each item. If the \
-question names an event that fixes what is asked ("the first run after the exam", "the plan that came of the bonus"), \
+question names an event that fixes what is asked ("the first swim after the fall", "the trip that came of the prize"), \
 cite the message that proves this event, too; of a change or course of events, every step; of a reason, also where \
 the reason itself is told. A reply such as "yes, two" proves nothing alone: cite the question that it answers, too.
 - Every number, date, amount and proper name of a statement is checked: it has to stand in the statement's quotes, \
