@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from cli.command_line import Run
@@ -21,7 +22,7 @@ from cli.message_logs import (
     rows_of_directory,
     write,
 )
-from postgres import PrivatePostgres, fetch_rows, fresh_schema
+from postgres import PrivatePostgres, execute_statement, fetch_rows, fresh_schema
 
 from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
@@ -39,6 +40,34 @@ def kill_when(data: str, url: str, is_reached: Callable[[], bool]) -> bool:
     return process.wait(30) == -signal.SIGKILL
 
 
+@contextmanager
+def slow_inserts(postgres: PrivatePostgres, schema: str) -> Iterator[None]:
+    """Make each insert of a message take a millisecond, so that the copy can be observed."""
+    execute_statement(
+        postgres,
+        f"""
+        CREATE FUNCTION "{schema}".wait() RETURNS trigger LANGUAGE plpgsql AS
+          $$ BEGIN PERFORM pg_sleep(0.001); RETURN NEW; END $$;
+        CREATE TRIGGER slow BEFORE INSERT ON "{schema}".messages FOR EACH ROW EXECUTE FUNCTION "{schema}".wait()
+        """,
+    )
+    yield
+    execute_statement(postgres, f'DROP TRIGGER slow ON "{schema}".messages')
+
+
+def is_copying(postgres: PrivatePostgres, schema: str) -> bool:
+    """Return whether a migration is copying messages, without waiting for the locks of the migration."""
+    return fetch_rows(
+        postgres,
+        f"""
+        SELECT count(*) > 0 FROM pg_locks
+          JOIN pg_class ON pg_class.oid = pg_locks.relation AND relname = 'messages'
+          JOIN pg_stat_activity USING (pid)
+        WHERE relnamespace = '"{schema}"'::regnamespace AND query LIKE 'COPY %'
+        """,  # noqa: S608 - ours
+    ) == [(True,)]
+
+
 def test_migration_killed_at_any_moment_can_be_rerun(
     run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres
 ) -> None:
@@ -48,14 +77,10 @@ def test_migration_killed_at_any_moment_can_be_rerun(
     rows = rows_of_directory(data)
     schema = url.partition("search_path=")[2]
     has_tables = f"SELECT count(*) FROM pg_tables WHERE schemaname = '{schema}' AND tablename = 'index_aside'"  # noqa: S608 - ours
-    is_copying = f"SELECT pg_relation_size('\"{schema}\".messages')"
-
-    moments: list[Callable[[], bool]] = [
-        lambda: True,
-        lambda: fetch_rows(postgres, has_tables) == [(1,)],
-        lambda: fetch_rows(postgres, is_copying) > [(0,)],
-    ]
-    assert [kill_when(str(data), url, moment) for moment in moments] == [True] * 3
+    assert kill_when(str(data), url, lambda: True)
+    assert kill_when(str(data), url, lambda: fetch_rows(postgres, has_tables) == [(1,)])
+    with slow_inserts(postgres, schema):
+        assert kill_when(str(data), url, lambda: is_copying(postgres, schema))
     migrated = run("migrate", str(data), url)
     assert migrated.exit_code == 0, migrated.output
     assert rows_of_database(url) == rows
