@@ -42,7 +42,7 @@ def kill_when(data: str, url: str, is_reached: Callable[[], bool]) -> bool:
 
 @contextmanager
 def slow_inserts(postgres: PrivatePostgres, schema: str) -> Iterator[None]:
-    """Make each insert of a message take a millisecond, so that the copy can be observed."""
+    """Slow the copy down to one millisecond per message, so that a test can observe it."""
     execute_statement(
         postgres,
         f"""
@@ -56,7 +56,7 @@ def slow_inserts(postgres: PrivatePostgres, schema: str) -> Iterator[None]:
 
 
 def is_copying(postgres: PrivatePostgres, schema: str) -> bool:
-    """Return whether a migration is copying messages, without waiting for the locks of the migration."""
+    """Return whether a migration is copying messages; unlike a read of the table, this does not wait for its locks."""
     return fetch_rows(
         postgres,
         f"""

@@ -65,7 +65,7 @@ def test_an_unshown_retraction_is_not_named_by_its_id() -> None:
     assert line["taken_back_by"] == "a message that is not shown"
 
 
-def test_pasted_text_is_a_marked_span_with_its_author() -> None:
+def test_pasted_text_is_a_marked_span_with_its_introduction() -> None:
     mail = new_message(1, "Look. My landlord writes: the rent is due on the 3rd of June.\n\nWhat shall I do?")
     (line,) = window().add_ranking([mail], NONE)
     assert line["passed_on"] == [

@@ -275,7 +275,7 @@ def _extract_last_sentences(content: str) -> str:
 
 
 def _describe_span(content: str, span: QuotedSpan) -> dict[str, JsonValue]:
-    """Describe a quoted span of a message by its introduction and its first and last characters."""
+    """Describe a quoted span by the words that introduce it and by its first and last characters."""
     text = content[span.start : span.end]
     description: dict[str, JsonValue] = {
         **({"after": span.author} if span.author else {}),

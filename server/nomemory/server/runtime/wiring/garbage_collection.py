@@ -20,6 +20,6 @@ def pause_garbage_collection() -> Iterator[None]:
 def freeze_heap() -> None:
     """Exempt all existing objects from garbage collection, which would otherwise pause the server for up to 60 ms.
 
-    Garbage is not collected first: imports leave little of it, and a collection takes 0.1 s.
+    There is no collection first: it would take 0.1 s, and imports leave little garbage.
     """
     gc.freeze()
