@@ -6,10 +6,12 @@ because only the server and its worker have access to the socket pair.
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import asyncio  # the workers do not use it, and its import takes a third of their startup
 
 _LENGTH: Final = Struct("!i")
 

@@ -1,18 +1,11 @@
-"""Build the point identifiers, payloads and vectors that every engine stores.
-
-Vectors are validated before they are passed to an engine, because a rejected vector would remain in the engine's
-write-ahead log and be replayed.
-"""
+"""Build the point identifiers and payloads that every engine stores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Final
 from uuid import UUID, uuid5
 
-from nomemory.server.embedding.vector import UnusableVectorError, Vector, normalize_vector
-from nomemory.server.faults import Violation, build_invalid_argument_fault
 from nomemory.server.search.semantic.protocol import VectorPoint
 
 USER: Final = "user_id"
@@ -57,32 +50,3 @@ def build_payload(point: VectorPoint) -> dict[str, str | int | list[str]]:
         SEQUENCE: point.sequence,
         **hashes,
     }
-
-
-def normalize_query(vector: Vector, dimension: int) -> Vector:
-    """Return a query vector, normalized to length 1.
-
-    Raises:
-        Fault: INVALID_FIELD: the cosine is undefined for this vector.
-    """
-    try:
-        return normalize_vector(vector, dimension)
-    except UnusableVectorError as error:
-        raise build_invalid_argument_fault([Violation("query_embedding.values", str(error))]) from None
-
-
-def normalize_points(points: Sequence[VectorPoint], dimension: int) -> tuple[VectorPoint, ...]:
-    """Return the points with vectors normalized to length 1.
-
-    Raises:
-        Fault: INVALID_FIELD with a violation for each point with an invalid vector.
-    """
-    usable, violations = [], []
-    for number, point in enumerate(points):
-        try:
-            usable.append(replace(point, vector=normalize_vector(point.vector, dimension)))
-        except UnusableVectorError as error:
-            violations.append(Violation(f"points[{number}].vector", str(error)))
-    if violations:
-        raise build_invalid_argument_fault(violations)
-    return tuple(usable)

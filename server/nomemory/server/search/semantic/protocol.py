@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.message import Role
 from nomemory.server.message_filter import Filter
+
+if TYPE_CHECKING:
+    import asyncio  # not needed in the vector index process
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from nomemory.server.search.semantic.edge.open_attempts import clear_attempts, m
 from nomemory.server.search.semantic.edge.shard import Shard
 from nomemory.server.search.semantic.filter_conditions import build_filter_conditions
 from nomemory.server.search.semantic.message_hits import GROWTH, compute_initial_point_limit, rank_messages
-from nomemory.server.search.semantic.points import normalize_points, normalize_query
+from nomemory.server.search.semantic.normalization import normalize_points, normalize_query
 from nomemory.server.search.semantic.protocol import (
     InsufficientSpaceError,
     MessageKey,

@@ -22,6 +22,7 @@ from nomemory.server.search.semantic.filter_conditions import (
     build_filter_conditions,
 )
 from nomemory.server.search.semantic.message_hits import GROWTH, compute_initial_point_limit, rank_messages
+from nomemory.server.search.semantic.normalization import normalize_points, normalize_query
 from nomemory.server.search.semantic.points import (
     SEQUENCE,
     TIME,
@@ -29,8 +30,6 @@ from nomemory.server.search.semantic.points import (
     build_payload,
     build_point_id,
     iterate_point_id_blocks,
-    normalize_points,
-    normalize_query,
 )
 from nomemory.server.search.semantic.protocol import MessageKey, StoredPoints, VectorHit, VectorPoint
 from nomemory.server.search.semantic.qdrant.collection import QdrantCollection
