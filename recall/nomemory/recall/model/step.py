@@ -13,7 +13,8 @@ class RecallStep:
     """A tool call of a recall, or a decision without a call if `tool` is empty.
 
     `arguments` never contain a user id. `word_hit_count` is the number of hits that contain words of the query; None if
-    unknown. `semantic_disabled` means that semantic search was unavailable during the call.
+    unknown. `next_cursor` is the cursor for the next page, or empty. `semantic_disabled` means that semantic search was
+    unavailable during the call.
     """
 
     iteration: int
@@ -24,5 +25,6 @@ class RecallStep:
     word_hit_count: int | None = None
     message_ids: tuple[str, ...] = ()
     observation: str = ""
+    next_cursor: str = ""
     elapsed_s: float = 0.0
     semantic_disabled: bool = False

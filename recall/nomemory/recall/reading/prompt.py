@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from nomemory.recall.llm.fence import FENCE_RULE, fence_items
 from nomemory.recall.llm.prompt import format_question
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.step import RecallStep
+from nomemory.recall.model.step import JsonValue, RecallStep
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.reading.prompt_context import Line, format_time
 from nomemory.recall.reading.skill_text import extract_guidance
@@ -26,7 +26,7 @@ Answer with exactly one JSON object. Either the memory view:
 or what to look up first, at most three calls (verdict "insufficient" and the arrays empty):
 {"stop": false, "look_up": [{"tool": "lexical_search", "args": {"query_text": "…", "filter": {"role": "any", \
 "time_range": {"until": "2026-01-01T00:00:00Z"}}}}], "verdict": …}
-`thought` may give your reason in one short sentence; nobody is shown it as an answer.
+`thought` may give your reason in one short sentence.
 
 # Statements
 - constraints: what must or must not be: allergies, deadlines, rules, limits, budgets. preferences: what the person \
@@ -47,9 +47,8 @@ on which a message was sent: it may stand in the statement, and "yesterday", "la
 counted from it (weeks begin on Monday): write the resolved date, no more. What you calculate goes into `computed` of \
 the statement, as equations whose operands stand in the quotes: {"text": "Paid 1,550 in all", "citations": […], \
 "computed": ["1200 + 350 = 1550"]}; also "2025-06-12 - 2025-06-01 = 11 days", "17:30 - 09:00 = 8:30", "1 + 1 + 1 = 3" \
-for counted things. 凡是算出来的数字，把算式写进 \
-`computed`，例如 ["3800 * 12 = \
-45600"]，算式里的数必须出现在引文中；“昨天”“下周三”不用写算式，直接写出换算后的日期。A statement that fails is \
+for counted things. 凡是算出来的数字，把算式写进 `computed`，例如 \
+["3800 * 12 = 45600"]。A statement that fails is \
 replaced by its quotes.
 - What holds now is what the latest message on the matter says. A planned change holds from its day on: if that day \
 has come by now, it is in force unless something says otherwise. What nobody took back still holds, however old. \
@@ -86,12 +85,12 @@ Most questions need none. Look up what a shown message points to (a name, a time
 its `parts`, missing items of a list), or a thing, a name or a day that the question names and no shown message \
 speaks of. A missing detail of what is shown is rarely found: answer with what is known, or "insufficient". Never \
 the same in other words.
-- messages_list {role, since?, until, page_size?, cursor?}: by time, newest first
-- lexical_search {query_text, filter: {role, time_range: {since?, until}}, page_size?, cursor?}: words, "phrases", \
+- messages_list {role, since?, until, page_size?}: by time, newest first
+- lexical_search {query_text, filter: {role, time_range: {since?, until}}, page_size?}: words, "phrases", \
 AND, OR, NOT
 - semantic_search {query_text, filter, top_k?}: by meaning; it always brings something
 - neighbors {message_id, before?, after?}: around a shown message; with before 0 and after 0 more of its `parts`
-role: user, assistant, system, tool, any. Times: ISO 8601; until alone for the whole history. Budgets are the host's."""
+role: user, assistant, system, tool, any. Times: ISO 8601; until alone for the whole history."""
 
 _GUIDANCE_HEADING: Final = "# The skill chosen for this question. Where it asks for another form, the form above holds."
 _ANSWER_REQUEST: Final = "Answer with the JSON object."
@@ -141,17 +140,22 @@ def build_first_prompt(
     )
 
 
-def build_results_prompt(steps: Sequence[RecallStep], lines: Sequence[Line], shown_before: int, lookups: int) -> str:
+def build_results_prompt(
+    steps: Sequence[RecallStep], labels_by_id: Mapping[str, str], lines: Sequence[Line], left_out: int, lookups: int
+) -> str:
     """Return a user message with the results of follow-up searches: a line per call, then the new messages by time.
 
-    `shown_before` is the number of results that the chat model has seen before; they are not repeated.
+    Args:
+        steps: the calls.
+        labels_by_id: the labels of the messages that the chat model has seen, including the new ones, by message id.
+        lines: the new messages as JSON objects, oldest first. Messages that were shown before are not repeated.
+        left_out: number of new messages that did not fit into the prompt.
+        lookups: number of rounds of follow-up searches that are left.
     """
-    call_results = fence_items(
-        {"tool": step.tool, "found": step.hit_count, "observation": step.observation} for step in steps
-    )
-    heading = f"New messages, oldest first ({shown_before} others were shown before):"
+    call_results = fence_items(_describe_call(step, labels_by_id) for step in steps)
+    omission = f" ({left_out} more did not fit)" if left_out else ""
     new_messages = (
-        f"{heading}\n{fence_items(group_messages_by_day(lines))}"
+        f"New messages, oldest first{omission}:\n{fence_items(group_messages_by_day(lines))}"
         if lines
         else "They brought nothing that was not shown."
     )
@@ -163,6 +167,12 @@ def build_results_prompt(steps: Sequence[RecallStep], lines: Sequence[Line], sho
             _build_closing_instruction(lookups),
         )
     )
+
+
+def _describe_call(step: RecallStep, labels_by_id: Mapping[str, str]) -> Line:
+    """Describe a call by its result and the labels of the best messages that it found."""
+    labels: list[JsonValue] = [labels_by_id[found] for found in step.message_ids if found in labels_by_id]
+    return {"tool": step.tool, "result": step.observation, **({"best": labels} if labels else {})}
 
 
 def build_rejection_prompt(reason: str, lookups: int) -> str:

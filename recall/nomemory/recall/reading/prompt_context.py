@@ -113,6 +113,11 @@ class ContextWindow:
     def __contains__(self, message_id: str) -> bool:
         return message_id in self._labels
 
+    @property
+    def labels_by_id(self) -> Mapping[str, str]:
+        """The labels of all messages that the chat model has seen, by message id."""
+        return self._labels
+
     def resolve_label(self, label: str) -> str:
         """Return the message id for a label. A text that is not a label is returned unchanged."""
         return self._message_ids.get(label.strip(), label)

@@ -154,10 +154,9 @@ class MessageReader:
         replies = await self._read_replies(
             [item for messages in found_messages for item in messages if item.message_id not in window]
         )
-        found_ids = {item.message_id for messages in found_messages for item in messages}
-        shown_before = sum(message_id in window for message_id in found_ids)
         lines = window.add_results(found_messages, full_length_ids, replies)
-        results_text = build_results_prompt(steps, lines, shown_before, lookups)
+        left_out = len({item.message_id for messages in found_messages for item in messages} - set(window.labels_by_id))
+        results_text = build_results_prompt(steps, window.labels_by_id, lines, left_out, lookups)
         return _append_text(prompt, results_text), lines
 
     async def _ask_until_valid(

@@ -404,6 +404,7 @@ def _build_step(call: ToolCall, result: ToolResult, iteration: int, elapsed_s: f
         word_hit_count=result.word_hit_count,
         message_ids=tuple(hit.message.message_id for hit in result.items[:_SHOWN_IDS]),
         observation=result.observation,
+        next_cursor=result.next_cursor,
         elapsed_s=elapsed_s,
         semantic_disabled=result.semantic_disabled,
     )

@@ -318,7 +318,7 @@ class BoundTools:
         if index_lagging:
             notes.append("the index is behind: some stored messages were not searchable yet")
         if next_cursor:
-            notes.append(f"there are more: next_cursor {next_cursor}")
+            notes.append("there are more")
         return ToolResult(
             items=tuple(kept),
             next_cursor=next_cursor,
