@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall.retrieved_messages import findings, new_question, ranking, retrieved_message
 
-from nomemory.recall.model.evidence import Evidence, RetrievedMessage
+from nomemory.recall.grounding.supersession import MIN_SHARED_TERMS, MIN_SIMILARITY
+from nomemory.recall.model.evidence import Evidence, MessageRelation, RetrievedMessage
 from nomemory.recall.model.memory_view import Section
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.sufficiency import SufficiencyThresholds
@@ -105,6 +106,17 @@ async def test_correction_of_any_length_is_quoted() -> None:
     wrong = replace(retrieved_message("wrong", "I like clear soup with mushrooms.", 3), retracted_by="right")
     right = replace(retrieved_message("right", "Wrong, sorry.", 1), retracts=("wrong",))
     assert await quoted("Which soup do I like?", right, wrong) == ["right", "wrong"]
+
+
+async def test_newer_value_is_quoted_with_the_best_message() -> None:
+    old, new, far = LINES[:3]
+    evidence = [Evidence(old, 4.0, 4.0), Evidence(far, -9.0, -9.0), Evidence(new, -9.0, -9.0)]
+    relation = MessageRelation(old.message_id, new.message_id, MIN_SIMILARITY, MIN_SHARED_TERMS)
+    ranked = replace(findings(evidence), relations=(relation,))
+    view = await ExtractiveSynthesizer(QUOTED).draft_view(
+        new_question("Which lamp is broken?"), Skill("s", "d", ""), ranked
+    )
+    assert [statement.citations[0].message_id for statement in view.statements] == [old.message_id, new.message_id]
 
 
 async def test_assistant_is_quoted_only_if_no_other_message_answers() -> None:

@@ -32,7 +32,7 @@ class SufficiencyThresholds:
 
     supported: float = 0.5
     possible: float = 0.2
-    quoted: float = 0.16
+    quoted: float = 0.18
 
 
 DEFAULT_THRESHOLDS: Final = SufficiencyThresholds()

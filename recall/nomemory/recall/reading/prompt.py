@@ -171,7 +171,9 @@ def build_results_prompt(
 
 def _describe_call(step: RecallStep, labels_by_id: Mapping[str, str]) -> Line:
     """Describe a call by its result and the labels of the best messages that it found."""
-    labels: list[JsonValue] = [labels_by_id[found] for found in step.message_ids if found in labels_by_id]
+    labels: list[JsonValue] = [
+        labels_by_id[message_id] for message_id in step.message_ids if message_id in labels_by_id
+    ]
     return {"tool": step.tool, "result": step.observation, **({"best": labels} if labels else {})}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from nomemory.recall.grounding.assertions import can_answer_question, have_sender_names, is_quotable
+from nomemory.recall.grounding.supersession import find_superseding_messages
 from nomemory.recall.model.evidence import Evidence, SearchFindings
 from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, DraftView
 from nomemory.recall.model.question import Question
@@ -30,7 +31,7 @@ _SIMILARITY_WEIGHT: Final = 0.65
 score gap to the best message, and the similarity."""
 
 
-_DEFAULT_Z_SCORE: Final = 1.5
+_DEFAULT_Z_SCORE: Final = 1.7
 """Assumed similarity of a top message, in standard deviations above the mean, if semantic search is unavailable."""
 
 
@@ -48,10 +49,13 @@ class ExtractiveSynthesizer:
         self._quoted = quoted
 
     async def draft_view(self, question: Question, skill: Skill, findings: SearchFindings) -> DraftView:  # noqa: ARG002 - `skill` is not used
-        """Draft a memory view that quotes the most likely answers and the messages that retract them."""
-        best = select_probable_evidence(select_quotable_evidence(findings.evidence, question), self._quoted)
-        retracting_ids = {candidate.message.retracted_by for candidate in best}
-        best += [item for item in findings.evidence if item.message.message_id in retracting_ids and item not in best]
+        """Draft a memory view that quotes the most likely answers and the messages that retract or supersede them."""
+        quotable = select_quotable_evidence(findings.evidence, question)
+        best = select_probable_evidence(quotable, self._quoted)
+        superseding_ids = find_superseding_messages(findings.relations, {item.message.message_id for item in quotable})
+        newer_ids = {item.message.retracted_by for item in best}
+        newer_ids |= {superseding_ids.get(item.message.message_id, "") for item in best[:MIN_QUOTED]}
+        best += [item for item in findings.evidence if item.message.message_id in newer_ids and item not in best]
         quotes = ((candidate, select_passage(candidate.message.content, question.analysis)) for candidate in best)
         return DraftView(
             tuple(

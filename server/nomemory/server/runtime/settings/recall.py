@@ -72,7 +72,7 @@ class RecallSettings(SettingsGroup):
         None, description="API key for calls to the upstream QueryService."
     )
     quote_threshold: float = Field(
-        0.16,
+        0.18,
         gt=0,
         lt=1,
         description="Minimum estimated probability that a message is evidence. The rules quote the top message, and "
