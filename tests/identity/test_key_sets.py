@@ -26,8 +26,9 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from nomemory.server.api.identity.caller import Caller
 from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.api.identity.factory import make_authenticator
-from nomemory.server.api.identity.key_set_url import RemoteKeySet, fetch_document, is_secure_url
+from nomemory.server.api.identity.key_set_url import RemoteKeySet, fetch_document
 from nomemory.server.api.identity.key_sets import KeySetFile, KeySource, parse_key_set
+from nomemory.server.api.identity.secure_url import is_secure_url
 from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
 from nomemory.server.faults import Fault, Reason
 

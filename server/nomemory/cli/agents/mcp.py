@@ -18,7 +18,7 @@ from nomemory.cli.connection import CallError, Target, target_option
 from nomemory.client import channel
 from nomemory.client.channel import add_authorization, create_channel_credentials
 from nomemory.client.errors import NoMemoryError
-from nomemory.server.api.identity.key_set_url import is_secure_url
+from nomemory.server.api.identity.secure_url import is_secure_url
 from nomemory.server.api.identity.tls import TlsFiles
 from nomemory.server.runtime.listen_address import ListenAddress
 from nomemory.server.runtime.settings import Settings

@@ -16,9 +16,10 @@ from nomemory.server.api.identity.authenticator import Authenticator, Credential
 from nomemory.server.api.identity.caller import parse_scopes
 from nomemory.server.api.identity.certificates import CertificateAuthenticator
 from nomemory.server.api.identity.credentials import IdentitySettingsError
-from nomemory.server.api.identity.key_set_url import RemoteKeySet, fetch_document, is_secure_url
+from nomemory.server.api.identity.key_set_url import RemoteKeySet, fetch_document
 from nomemory.server.api.identity.key_sets import KeySetFile, KeySource, SharedSecret
 from nomemory.server.api.identity.namespace import create_namespace
+from nomemory.server.api.identity.secure_url import is_secure_url
 from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.settings.identity import IdentitySettings

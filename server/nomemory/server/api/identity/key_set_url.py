@@ -8,11 +8,9 @@ import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Final
-from urllib.parse import urlsplit
 
 from nomemory.server.api.identity.credentials import build_invalid_credentials_fault
 from nomemory.server.api.identity.key_sets import KeysById, VerificationKey, find_key, parse_key_set
-from nomemory.server.runtime.listen_address import is_loopback
 from nomemory.server.runtime.structured_logs import get_logger
 
 _log = get_logger("identity")
@@ -97,12 +95,6 @@ class _NoRedirectHandler(urllib.request.HTTPRedirectHandler):
 
 
 _opener: Final = urllib.request.build_opener(_NoRedirectHandler)
-
-
-def is_secure_url(url: str) -> bool:
-    """Return whether a URL uses https, or http on a loopback address."""
-    parts = urlsplit(url)
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
 def fetch_document(url: str, timeout_s: float = _FETCH_TIMEOUT_S) -> bytes:
