@@ -96,6 +96,7 @@ def test_notations_of_a_number_are_the_same_number(number: int) -> None:
         ("两年半", "2.5"),
         ("½", "0.5"),
         ("百分之二十", "20"),
+        ("嗯……三个人", "3"),
     ],
 )
 def test_numbers_are_read_in_any_notation(text: str, number: str) -> None:
@@ -154,6 +155,8 @@ def test_times_of_day_are_read_in_any_notation(text: str, times: set[time]) -> N
         ("in three weeks", ["2025-05-23"]),
         ("两周后", ["2025-05-16"]),
         ("10 days ago", ["2025-04-22"]),
+        ("a week ago", ["2025-04-25"]),
+        ("one day later", ["2025-05-03"]),
         ("下个月", []),
     ],
 )

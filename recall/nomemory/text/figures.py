@@ -323,7 +323,9 @@ _WEEKDAY_PATTERNS: Final[tuple[_Pattern, ...]] = (
 _NUMBERS: Final[tuple[_Pattern, ...]] = (
     (re.compile(r"(?P<a>\d{1,3})\u2044(?P<b>\d{1,3})"), _parse_fraction),
     (
-        re.compile(rf"(?P<n>[\d.]*[{_HAN_NUMERALS}][\d{_HAN_NUMERALS}]*)(?:[\u4e00-\u9fff]{{0,2}}(?P<half>半))?"),
+        re.compile(
+            rf"(?P<n>(?:\d+(?:\.\d+)?)?[{_HAN_NUMERALS}][\d{_HAN_NUMERALS}]*)(?:[\u4e00-\u9fff]{{0,2}}(?P<half>半))?"
+        ),
         _parse_chinese_number,
     ),
     (

@@ -16,6 +16,7 @@ CHINESE_DIGITS: Final = {char: value for value, char in enumerate("零一二三�
 _UNITS: Final = {"十": 10, "百": 100, "千": 1_000}
 _GROUPS: Final = {"万": 10_000, "亿": 100_000_000}
 _TOKEN: Final = re.compile(r"\d+(?:\.\d+)?|.", re.DOTALL)
+_RUN: Final = re.compile(rf"(?:\d+(?:\.\d+)?|[{''.join((*CHINESE_DIGITS, *_UNITS, *_GROUPS))}])+")
 NUMERAL: Final = rf"[\d{''.join(CHINESE_DIGITS)}十廿]{{1,5}}"
 """Pattern for a small number in digits or Chinese characters."""
 
@@ -55,9 +56,9 @@ def parse_chinese_numeral(run: str) -> frozenset[Decimal]:
     one number and digit by digit: 二〇二五 is a year, 两三 is two or three.
     """
     run = run.replace("廿", "二十").lstrip("百千万亿")
-    tokens = _TOKEN.findall(run)
-    if not tokens:
+    if _RUN.fullmatch(run) is None:
         return frozenset()
+    tokens = _TOKEN.findall(run)
     if any(token in _UNITS or token in _GROUPS for token in tokens):
         return frozenset({_parse_with_units(tokens)})
     digits = [_parse_digit(token) for token in tokens]

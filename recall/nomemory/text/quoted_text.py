@@ -11,6 +11,8 @@ _MIN_QUOTATION_CHARS: Final = 12
 """Minimum length of a quotation. Shorter quoted spans are titles or stressed words."""
 _MAX_LEAD_CHARS: Final = 80
 _LISTED: Final = re.compile(r"^\s*(?:[-*•·]|\(?\d{1,2}[.)、）:：]|[①-⑳]|[一二三四五六七八九十]{1,2}[、.])")
+_MAX_LIST_CHARS: Final = 2_000
+"""Number of characters after an introduction that determine whether a list follows."""
 _SPAN: Final = re.compile(r"【([^】]+)】|“([^”]+)”|「([^」]+)」|『([^』]+)』|\"([^\"]+)\"")
 _LEAD: Final = re.compile(r"(?:\A|(?<=[\n。！？.!?]))[^\n:：。！？!?]{1,80}[:：](?!\d|//)")
 _REPORTING_WORDS: Final = re.compile(
@@ -74,16 +76,22 @@ def _find_marked_blocks(content: str) -> Iterator[QuotedSpan]:
 
 def _find_attributed_quotations(content: str) -> Iterator[QuotedSpan]:
     """Yield the quotation after each introduction with a colon: text in quotation marks, or else the whole block."""
+    quoted_until = 0
     for match in _LEAD.finditer(content):
+        if match.start() < quoted_until:
+            continue
         lead = re.split(r"(?<=[.!?])\s+", match[0][:-1].strip())[-1]
-        text_after_lead = content[match.end() :]
+        text_after_lead = content[match.end() : match.end() + _MAX_LIST_CHARS]
         start = match.end() + len(text_after_lead) - len(text_after_lead.lstrip())
         quotation = _SPAN.match(content, start)
         if quotation is not None and len(quotation[0]) >= _MIN_QUOTATION_CHARS:
             yield _trim_span(content, start, quotation.end(), lead)
         elif _names_author(lead) and not _is_list(text_after_lead):
             end = content.find("\n\n", start) if "\n" not in text_after_lead[: start - match.end()] else -1
-            yield _trim_span(content, start, len(content) if end < 0 else end, lead)
+            span = _trim_span(content, start, len(content) if end < 0 else end, lead)
+            yield span
+            if span.end - span.start >= _MIN_QUOTATION_CHARS:
+                quoted_until = span.end
 
 
 def _find_pasted_mails(content: str) -> Iterator[QuotedSpan]:

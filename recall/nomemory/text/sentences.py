@@ -17,7 +17,7 @@ _QUOTED: Final = regex.compile(
 )
 _ABBREVIATION: Final = r"(?<!\b(?:Mrs?|Ms|Dr|St|No|vs|etc|e\.g|i\.e|a\.m|p\.m|approx|[A-Z]))"
 SENTENCE_END: Final = regex.compile(
-    rf"(?:[。！？!?；;\n]|…+|{_ABBREVIATION}\.(?=[\s”’\"')）]|$))++[”’\"')）】]*+(?!的)"
+    rf"(?<![。！？!?；;\n…])(?:[。！？!?；;\n]|…+|{_ABBREVIATION}\.(?=[\s”’\"')）]|$))++[”’\"')）】]*+(?!的)"
 )
 """Pattern for the end of a sentence. No sentence begins with 的."""
 _EDGES: Final = " \t\r\n\u3000，,；;：:。.—–-"

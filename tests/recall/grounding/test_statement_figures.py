@@ -130,6 +130,8 @@ def test_equations_are_recomputed_from_numbers_in_the_quotes(
         "(" * 50 + "1 = 1",
         "1 = 1 = 1",
         "2 days = 3",
+        "30 / 200 = 60%",
+        "1 / 8 = 14%",
     ],
 )
 def test_invalid_or_false_equations_are_rejected(equation: str) -> None:

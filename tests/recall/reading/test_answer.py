@@ -230,3 +230,10 @@ def test_invalid_request_is_rejected_with_a_message(value: object, why: str) -> 
 def test_invalid_answer_is_rejected(text: str) -> None:
     with pytest.raises(InvalidAnswerError, match="no JSON object"):
         parse_answer(text, str, UTC)
+
+
+@pytest.mark.parametrize("thought", [None, 7, {"a": 1}])
+def test_thought_of_another_type_is_ignored(thought: object) -> None:
+    answer = read({"thought": thought, "stop": True, "verdict": "supported", "profile": [entry("a", "m1")]})
+    assert answer.thought == ""
+    assert [statement.text for statement in answer.draft.statements] == ["a"]

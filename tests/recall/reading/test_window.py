@@ -194,3 +194,9 @@ def test_requested_message_is_shown_completely_under_its_label() -> None:
     assert (line["id"], line["text"]) == ("m1", long.content)
     assert shown.add_results([[long]], {"id-1"}) == []
     assert len(shown) == 1
+
+
+def test_message_of_the_first_year_is_shown_in_any_time_zone() -> None:
+    first = replace(new_message(1, "The spare key is with Ana."), ts=datetime(1, 1, 1, tzinfo=UTC))
+    lines = ContextWindow("Where?", ZoneInfo("America/New_York"), ReadingBudget(40, 4_000)).add_ranking([first], NONE)
+    assert lines[0]["said"] == "Mon 0001-01-01 00:00"

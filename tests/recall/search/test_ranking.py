@@ -53,6 +53,13 @@ def test_follow_up_searches_do_not_displace_the_leading_hits(
     assert order(ranking)[: len(leaders)] == [f"m{n}" for n in range(len(leaders))]
 
 
+def test_result_of_an_unknown_tool_does_not_change_the_ranking() -> None:
+    ranking = ranked()
+    ranking.add_result("find_messages", brought())
+    ranking.add_result("lexical_search", brought((message("m1"), 0.5)))
+    assert order(ranking) == ["m1"]
+
+
 def test_assertions_rank_above_questions_and_assistant_messages() -> None:
     ranking = ranked()
     asks = message("asks", content="how tall is the lighthouse")

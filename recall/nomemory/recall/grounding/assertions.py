@@ -24,7 +24,7 @@ _MIN_CONTENT_WORDS: Final = 3
 _FENCED: Final = re.compile(r"```|^\s*>", re.MULTILINE)
 
 
-_INTRODUCED: Final = re.compile(r"\A[^\n]{0,200}[:：]\s*\n+\s*\S")
+_INTRODUCED: Final = re.compile(r"\A[^\n]{0,200}[:：][^\S\n]*\n\s*\S")
 
 
 _MANY_LINES: Final = 6

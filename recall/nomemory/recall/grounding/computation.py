@@ -61,6 +61,7 @@ class Operand:
 
     quantity: Quantity
     number: Decimal | None = None
+    is_percentage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ def _parse_operand(match: re.Match[str]) -> Operand:
         return Operand(Quantity(QuantityKind.TIME, Decimal(int(hours) * 60 + int(minutes))))
     number = Decimal(match["number"].replace(",", ""))
     if match["percent"]:
-        return Operand(Quantity(QuantityKind.NUMBER, number / 100), number)
+        return Operand(Quantity(QuantityKind.NUMBER, number / 100), number, is_percentage=True)
     return Operand(_to_quantity(number, (match["unit"] or "").lower()), number)
 
 
@@ -228,6 +229,6 @@ def _is_equal(computed: Quantity, stated: Quantity, literal: Operand) -> bool:
         return computed.value == stated.value and not computed.months
     if computed.kind is not stated.kind or computed.months != stated.months:
         return False
-    exponent = literal.number.as_tuple().exponent if literal.number is not None else 0
-    step = Decimal(1).scaleb(int(exponent)) if stated.kind is QuantityKind.NUMBER else Decimal(0)
+    exponent = int(literal.number.as_tuple().exponent) if literal.number is not None else 0
+    step = Decimal(1).scaleb(exponent - 2 * literal.is_percentage) if stated.kind is QuantityKind.NUMBER else Decimal(0)
     return abs(computed.value - stated.value) <= step / 2

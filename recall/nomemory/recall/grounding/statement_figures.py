@@ -18,6 +18,7 @@ from typing import Final
 
 from nomemory.recall.grounding.computation import Computation, Operand, QuantityKind, verify_equation
 from nomemory.recall.model.evidence import RetrievedMessages
+from nomemory.recall.model.local_time import to_local_time
 from nomemory.recall.model.memory_view import Citation, DraftStatement
 from nomemory.recall.model.question import Question
 from nomemory.text.calendar_names import MONTHS, WEEKDAYS
@@ -149,7 +150,8 @@ class _SupportedValues:
         all_figures = [figure for _, quoted_figures, _ in quoted for figure in quoted_figures]
         weekdays = {figure.weekday for figure in all_figures if figure.weekday is not None}
         send_times = {
-            citation.ts.astimezone(zone).time().replace(second=0, microsecond=0, tzinfo=None) for citation in citations
+            to_local_time(citation.ts, zone).time().replace(second=0, microsecond=0, tzinfo=None)
+            for citation in citations
         }
         quotes = {(citation.message_id, citation.quote) for citation in citations}
         return cls(
@@ -253,7 +255,7 @@ def _to_time_of_day(minutes: Decimal) -> time:
 
 
 def _to_local_date(citation: Citation, zone: tzinfo | None) -> date:
-    return citation.ts.astimezone(zone).date()
+    return to_local_time(citation.ts, zone).date()
 
 
 def _fold_word(word: str) -> str:

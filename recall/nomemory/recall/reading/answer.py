@@ -93,6 +93,11 @@ def _parse_equations(value: object) -> list[str]:
     return [item for item in listed[:MAX_EQUATIONS] if isinstance(item, str) and 0 < len(item) <= _MAX_EQUATION_CHARS]
 
 
+def _parse_thought(value: object) -> str:
+    """Return the beginning of a text, or an empty text for any other value."""
+    return value[:_MAX_THOUGHT_CHARS] if isinstance(value, str) else ""
+
+
 def _build_string_wrapper(key: str) -> Callable[[object], object]:
     """Return a parser that wraps a string in an object with one key."""
     return lambda value: {key: value} if isinstance(value, str) else value
@@ -236,7 +241,7 @@ class ParsedAnswer(_ParsedObject):
         }
     )
 
-    thought: Annotated[str, BeforeValidator(lambda value: value[:_MAX_THOUGHT_CHARS])] = Field(
+    thought: Annotated[str, BeforeValidator(_parse_thought)] = Field(
         "", max_length=_MAX_THOUGHT_CHARS, description="why, in one short sentence"
     )
     stop: bool = Field(default=True, strict=True, description="false: look up first")

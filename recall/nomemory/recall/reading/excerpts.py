@@ -20,6 +20,8 @@ _MIN_NEIGHBOR_WEIGHT_SHARE: Final = 0.5
 _MAX_SENTENCE_TOKENS: Final = 200
 """Maximum number of tokens in a sentence. Longer sentences are split at a clause end or space."""
 _SPACE: Final = regex.compile(r"\s+")
+_MAX_MARK_CHARS: Final = 16
+"""Maximum number of characters in a list marker."""
 _MARK: Final = regex.compile(r"[\W\d_]*\p{L}?[\W\d_]*")
 """A list number or letter, which belongs to the following text."""
 
@@ -91,7 +93,7 @@ def split_whole_sentences(content: str) -> Iterator[str]:
     buffer = ""
     for sentence in _split_at_ends(content, mask_quotations(content), SENTENCE_END):
         buffer += sentence
-        if not _MARK.fullmatch(buffer):
+        if len(buffer) > _MAX_MARK_CHARS or not _MARK.fullmatch(buffer):
             yield from _split_long_sentence(buffer)
             buffer = ""
     if buffer:

@@ -16,6 +16,7 @@ from typing import Final
 
 from nomemory.client.prompt_passages import count_tokens
 from nomemory.recall.model.evidence import RetrievedMessage
+from nomemory.recall.model.local_time import to_local_time
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.reading.excerpts import ExcerptSelector, split_whole_sentences
@@ -85,8 +86,8 @@ def needs_reply(message: RetrievedMessage) -> bool:
 
 def format_time(ts: datetime, zone: tzinfo | None) -> str:
     """Format a time with its weekday: `Sun 2026-06-14 09:05`."""
-    local = ts.astimezone(zone)
-    return f"{_DAYS[local.weekday()]} {local:%Y-%m-%d %H:%M}"
+    local = to_local_time(ts, zone)
+    return f"{_DAYS[local.weekday()]} {local.replace(tzinfo=None).isoformat(' ', 'minutes')}"
 
 
 class ContextWindow:

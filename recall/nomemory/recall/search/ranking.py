@@ -86,7 +86,7 @@ class EvidenceRanking:
             return  # These results have no scores.
         if tool == HYBRID_SEARCH:
             self._question_ranking.add_ranking(result.items)
-        else:
+        elif tool in _TOOL_WEIGHTS:  # a planner may call an unknown tool, which returns no items
             _keep_best_scores(
                 self._tool_scores.setdefault(_WeightedTool(tool, weight), {}), _normalize_scores(tool, result.items)
             )

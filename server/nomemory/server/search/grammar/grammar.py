@@ -117,9 +117,13 @@ def _convert_clause(clause: Clause, *, is_exact: bool) -> Node:
 def _convert_group(chains: Sequence[Chain], *, is_exact: bool) -> Node:
     """Convert adjacent operands to a node for messages that match at least one operand and no negated operand."""
     terms = combine_term_sets(_build_term_sets(chain, is_exact=is_exact) for chain in chains)
-    negations = [node for node in terms.strong_terms if isinstance(node, AllOf) and node.is_pure_exclusion]
-    alternatives = [node for node in terms.strong_terms if node not in negations] or terms.weak_terms
+    negations = [node for node in terms.strong_terms if _is_pure_exclusion(node)]
+    alternatives = [node for node in terms.strong_terms if not _is_pure_exclusion(node)] or terms.weak_terms
     return build_all_of([build_any_of(alternatives), *negations] if alternatives else negations)
+
+
+def _is_pure_exclusion(node: Node) -> bool:
+    return isinstance(node, AllOf) and node.is_pure_exclusion
 
 
 def _build_term_sets(chain: Chain, *, is_exact: bool) -> TermSets:
