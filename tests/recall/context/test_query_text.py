@@ -24,8 +24,14 @@ SHORT = Turn(Role.USER, "On Friday.")
     ],
 )
 def test_a_short_last_turn_is_searched_with_two_turns_before_it(turns: list[Turn], expected: list[Turn]) -> None:
-    assert build_query_text(turns) == "\n".join(turn.text for turn in expected)
+    assert build_query_text(turns, 32_000) == "\n".join(turn.text for turn in expected)
 
 
 def test_the_users_last_turn_is_searched_however_many_replies_follow() -> None:
-    assert build_query_text([TOPIC, LONG, *[REPLY] * 30]) == LONG.text
+    assert build_query_text([TOPIC, LONG, *[REPLY] * 30], 32_000) == LONG.text
+
+
+@pytest.mark.parametrize("max_chars", [1, 2, 3, 10, 50])
+def test_query_has_at_most_the_maximum_number_of_characters(max_chars: int) -> None:
+    for turns in ([LONG], [TOPIC, REPLY, SHORT]):
+        assert 0 < len(build_query_text(turns, max_chars)) <= max_chars

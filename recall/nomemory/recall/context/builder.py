@@ -110,7 +110,7 @@ class _ContextBuilder:
 
     async def _search_other_conversations(self, latest: ToolResult) -> ToolResult:
         """Search all other conversations for messages that are relevant to the latest turns."""
-        query = build_query_text(self._request.turns or _to_turns(latest.items))
+        query = build_query_text(self._request.turns or _to_turns(latest.items), self._request.max_query_chars)
         if not query:
             return ToolResult()
         top_k = self._estimate_message_count(self._request.max_tokens, _MAX_RANKED)

@@ -19,6 +19,7 @@ class ContextRequest:
         now: the current time, in the time zone for dates in the text. Messages sent at or after `now` are ignored.
         at_least: a write token. The search waits until the indexes contain the write with this token.
         exclude_conversation_ids: conversations to exclude from the search, in addition to the current one.
+        max_query_chars: maximum number of characters in the query text of a search.
     """
 
     turns: tuple[Turn, ...]
@@ -27,6 +28,7 @@ class ContextRequest:
     now: datetime
     at_least: str = ""
     exclude_conversation_ids: tuple[str, ...] = ()
+    max_query_chars: int = 32_000
 
     @property
     def all_excluded_conversation_ids(self) -> tuple[str, ...]:

@@ -28,6 +28,8 @@ class MessageSelection:
         self._max_tokens = max_tokens
         self._zone = zone
         self._line_tokens = 0
+        self.recent_token_count = 0
+        """The number of tokens in the lines of the current conversation."""
         self._explains_marks = False
         self.related: list[ContextMessage] = []
         self.recent: list[ContextMessage] = []
@@ -43,12 +45,10 @@ class MessageSelection:
 
         `section_limit` is the maximum number of tokens of all messages of the current conversation.
         """
-        return self._add_message(self.recent, item, min(share, section_limit - self.recent_token_count))
-
-    @property
-    def recent_token_count(self) -> int:
-        """The number of tokens in the lines of the current conversation."""
-        return sum(map(self._count_line_tokens, self.recent))
+        previous_tokens = self._line_tokens
+        is_added = self._add_message(self.recent, item, min(share, section_limit - self.recent_token_count))
+        self.recent_token_count += self._line_tokens - previous_tokens
+        return is_added
 
     def count_remaining_tokens(self, item: ContextMessage, section: list[ContextMessage]) -> int:
         """Return the number of tokens that are left for a line in the given section."""

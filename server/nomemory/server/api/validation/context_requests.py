@@ -39,6 +39,7 @@ def decode_context(request: pb.BuildContextRequest, settings: Settings, now: dat
             exclude_conversation_ids=checker.check_excluded_conversations(
                 "exclude_conversation_ids", request.exclude_conversation_ids, excluded_max
             ),
+            max_query_chars=settings.limits.max_query_chars,
         )
 
 

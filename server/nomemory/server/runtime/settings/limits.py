@@ -20,7 +20,7 @@ class LimitSettings(SettingsGroup):
     max_content_bytes: int = Field(
         262_144, ge=1, description="Maximum length of a message's content, in bytes of UTF-8."
     )
-    max_query_chars: int = Field(32_000, ge=1, description="Maximum length of a query text, in characters.")
+    max_query_chars: int = Field(32_000, ge=1, le=32_000, description="Maximum length of a query text, in characters.")
     max_request_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="Maximum size of a request, in bytes.")
     max_response_bytes: int = Field(
         3_000_000,
