@@ -106,6 +106,14 @@ def test_failed_restore_leaves_no_log_files(run: Run, backup: Path) -> None:
     assert not list(Path("new").glob("log*"))
 
 
+def test_leftover_of_an_interrupted_backup_is_reported(run: Run, own_settings: Settings, start: Start) -> None:
+    with start(own_settings) as server:
+        write(server, "apples")
+    Path("backup.part").mkdir()
+    result = run("backup", "--data", str(own_settings.server.data), "--out", "backup")
+    assert (result.exit_code, "left over from an interrupted backup: delete it" in result.output) == (1, True)
+
+
 def test_damaged_log_is_not_backed_up(run: Run, start: Start, own_settings: Settings) -> None:
     with start(own_settings) as server:
         write(server, "apples")

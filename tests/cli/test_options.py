@@ -69,6 +69,11 @@ def test_invalid_durations_are_rejected(text: str) -> None:
         parse_duration(text)
 
 
+def test_durations_of_more_than_a_thousand_years_are_rejected() -> None:
+    with pytest.raises(click.BadParameter, match="longer than 1,000 years"):
+        parse_duration("999999w")
+
+
 @dataclass(frozen=True)
 class Numbers:
     """A page of a listing of numbers."""

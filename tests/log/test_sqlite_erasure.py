@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nomemory.server.message import Message, Role
-from nomemory.server.store.results import OnConflict
+from nomemory.server.store.results import OnConflict, PendingRemovals
 from nomemory.server.store.sqlite.erasure import SqliteLogErasure
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.schema import open_read_only_log
@@ -92,6 +92,23 @@ async def test_an_erasure_removes_all_bytes_of_removed_rows_only(tmp_path: Path,
     for kept in stored.values():
         assert list(await reader.read_messages(kept.user_id, [kept.message_id])) == [kept.message_id]
     await reader.close()
+
+
+async def test_an_erasure_that_was_interrupted_after_the_removal_records_were_deleted_is_repeated(
+    tmp_path: Path,
+) -> None:
+    path, written = tmp_path / "log.db", message(1, dice(3))
+    async with opened(path) as (writer, erasure):
+        await writer.write([written], on_conflict=OnConflict.REFUSE)
+        await writer.delete(written.user_id, [written.message_id])
+        removals = await erasure.read_pending_removals(1)
+        assert removals is not None
+        assert not await erasure.delete_removals(removals.until, 100)
+    async with opened(path) as (_, erasure):
+        assert await erasure.read_pending_removals(1) == PendingRemovals(removals.until, are_many=True)
+        await erase_everything(erasure)
+        assert left(tmp_path, [1]) == []
+        assert await erasure.read_pending_removals(1) is None
 
 
 async def test_sequences_are_never_reused(tmp_path: Path) -> None:

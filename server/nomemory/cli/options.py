@@ -93,15 +93,21 @@ def parse_time(text: str) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
+_MAX_DURATION: Final = timedelta(days=365_000)
+
+
 def parse_duration(text: str) -> timedelta:
     """Parse a duration, such as `90d`.
 
     Raises:
-        click.BadParameter: the text is not a number followed by s, m, h, d or w.
+        click.BadParameter: the text is not a number followed by s, m, h, d or w, or the duration is too long.
     """
     if _DURATION.fullmatch(text) is None:
         raise click.BadParameter(f"{text!r} is not a duration: use a number and a unit, such as 5m.")
-    return _parse_units(text)
+    duration = _parse_units(text)
+    if duration > _MAX_DURATION:
+        raise click.BadParameter(f"{text!r} is longer than 1,000 years.")
+    return duration
 
 
 def _parse_units(text: str) -> timedelta:

@@ -88,6 +88,8 @@ def create_backup(directory: DataDirectory, target: Path) -> BackupManifest:
     if read_log_position(directory.log_file) is None:
         raise BackupError(f"there is no message log in {directory.root}: pass the data directory with --data")
     part = target.with_name(f"{target.name}.part")
+    if part.exists():
+        raise BackupError(f"{part} is left over from an interrupted backup: delete it, or choose another directory")
     with ExitStack() as rollback:
         part.mkdir(mode=0o700, parents=True)
         rollback.callback(shutil.rmtree, part)
@@ -137,7 +139,8 @@ def restore_backup(
         ignores_existing_register: whether to replace an existing message log whose register cannot be read.
 
     Raises:
-        BackupError: the backup is damaged, or a message log exists and `replaces` is false.
+        BackupError: the backup is damaged, a message log exists and `replaces` is false, or SQLite cannot write the
+            message log.
         RegisterError: the register file is damaged or belongs to another message log, or the register of the existing
             log cannot be read.
         DataDirectoryBusyError: a server uses the directory.
@@ -147,11 +150,16 @@ def restore_backup(
     with directory.lock():
         if directory.log_file.exists() and not replaces:
             raise BackupError(f"{directory.log_file} already exists; use --replace to overwrite it")
-        registers = _install_log(
-            backup,
-            directory,
-            lambda log: load_registers(log, directory.log_file, register, ignores_existing=ignores_existing_register),
-        )
+        try:
+            registers = _install_log(
+                backup,
+                directory,
+                lambda log: load_registers(
+                    log, directory.log_file, register, ignores_existing=ignores_existing_register
+                ),
+            )
+        except sqlite3.Error as error:
+            raise BackupError(f"{directory.log_file} cannot be written: {error}") from None
     return RestoredBackup(manifest, registers)
 
 
@@ -166,6 +174,7 @@ def _install_log(
         with closing(open_writable_log(new)) as connection:
             applied = apply_registers(connection, registers(connection))
             log = read_position(connection)
+        _checkpoint_log(directory.log_file)
         for suffix in _SIDE_FILES:  # the write-ahead log of the replaced file would corrupt the restored one
             directory.log_file.with_name(directory.log_file.name + suffix).unlink(missing_ok=True)
         new.rename(directory.log_file)
@@ -175,6 +184,16 @@ def _install_log(
     write_position_file(directory.log_position_file, log)
     fsync_path(directory.root)
     return applied
+
+
+def _checkpoint_log(log: Path) -> None:
+    """Move the write-ahead log of the replaced message log to its file.
+
+    If the restore is interrupted, the register of erasures is then read completely when the restore is repeated.
+    """
+    if log.exists():
+        with suppress(sqlite3.Error), closing(sqlite3.connect(log)) as connection:  # a damaged log keeps its files
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _write_backup(directory: DataDirectory, part: Path) -> BackupManifest:

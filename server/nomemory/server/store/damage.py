@@ -38,7 +38,9 @@ class DamagedMessage(NamedTuple):
 
 
 class DamageRegistry:
-    """Collects the damage that reads and the background inspection detect. All methods are thread-safe.
+    """Collects the damage that reads and the background inspection detect. All methods can be called in any thread.
+
+    A report that arrives during an inspection may be lost; the next read of the message reports it again.
 
     Attributes:
         inspection_requested: the event that is set when a read detects damage, to start an inspection.
@@ -75,8 +77,11 @@ class DamageRegistry:
         self.inspection_requested.set()
 
     def report_damaged_message(self, user_id: str, sequence: int) -> Fault:
-        """Record a damaged message, and return the fault to raise in the read."""
-        self._messages |= {DamagedMessage(user_id, sequence)}
+        """Record a damaged message, request an inspection if it was not known, and return the fault for the read."""
+        damaged = DamagedMessage(user_id, sequence)
+        if damaged not in self._messages:
+            self._messages |= {damaged}
+            self.inspection_requested.set()
         return _make_damage_fault("a requested message is damaged in the message log", "CHECKSUM", None)
 
     def verify_encoded_messages(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:

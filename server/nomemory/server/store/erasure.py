@@ -1,7 +1,8 @@
 """Erase deleted, replaced and expired messages from the files of the message log and the indexes.
 
 The table `removals` of the message log lists the messages to erase. A removal record is deleted only after every index
-has erased its message, so an interrupted erasure is repeated. While an index cannot erase its copies, the messages are
+has erased its message, and the message log records whether its own files still have unused bytes to overwrite, so an
+interrupted erasure is repeated. While an index cannot erase its copies, the messages are
 erased from the other files only; the removal records remain in the message log, and the erasure is retried.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -140,7 +142,8 @@ class ErasureTask:
         if now >= self._other_files_due_at:
             if are_vectors_due:
                 await self._indexes.erase_vectors()
-            await self._indexes.erase_deleted()
+            with suppress(Fault):  # the erasure is retried
+                await self._indexes.erase_deleted()
             await self._erase_from_log()
             self._other_files_due_at = now + self._settings.erasure.within_s / 2
 

@@ -156,7 +156,7 @@ class ErasableLog(Protocol):
     """
 
     async def read_pending_removals(self, minimum: int) -> PendingRemovals | None:
-        """Return the last removal's position, and whether at least `minimum` are pending; None without removals."""
+        """Return the last removal's position, and whether at least `minimum` are pending; None if there is no work."""
 
     async def delete_removals(self, until: FeedPosition, limit: int) -> bool:
         """Delete up to `limit` removal records up to a position, and users without messages.

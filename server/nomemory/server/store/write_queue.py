@@ -170,7 +170,7 @@ class QueuedLogWriter:
     Args:
         queue_max: maximum number of queued jobs; further jobs are rejected with OVERLOADED.
         queue_max_bytes: maximum size of the queued messages; further jobs are rejected with OVERLOADED.
-        partitions: number of partitions of the queue; all jobs of a user are in the same partition.
+        partitions: number of partitions of the queue; a batch is in the partition of its first user.
     """
 
     def __init__(self, queue_max: int, queue_max_bytes: int, partitions: int = 1) -> None:

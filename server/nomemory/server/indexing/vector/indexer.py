@@ -164,7 +164,7 @@ class VectorIndexer:
         """Wait until `run` has erased completed rows from the backlog file. Concurrent calls are not supported.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE, the indexer was stopped.
+            Fault: INDEX_UNAVAILABLE, the indexer was stopped or the index cannot be written.
         """
         if self._stopping.is_set():
             raise _build_stopped_fault()
@@ -316,11 +316,17 @@ class VectorIndexer:
 
     async def _erase_if_requested(self) -> None:
         erasure = self._erasure
-        if erasure is not None and not erasure.done():
+        if erasure is None or erasure.done():
+            return
+        try:
             await self._flush()
             await self._run_in_store_thread(self._backlog.erase_deleted)
+        except Fault as fault:
             if not erasure.done():
-                erasure.set_result(None)
+                erasure.set_exception(fault)
+            raise
+        if not erasure.done():
+            erasure.set_result(None)
 
     async def _back_off(self, fault: Fault) -> None:
         """Wait before the next attempt, at least for the delay that the provider requested."""

@@ -149,9 +149,10 @@ def _settle_jobs(group: Sequence[AnyJob], failure: BaseException | None) -> None
 class PostgresLogWriter(QueuedLogWriter):
     """A writer of a PostgreSQL message log, to which several servers may write. An instance belongs to one event loop.
 
-    Jobs of a partition, and thus of a user, are committed in order; jobs of other partitions are committed
-    concurrently. A call whose commit has an unknown outcome fails with STORAGE_UNAVAILABLE and can be retried with the
-    same ids or the same `request_id`.
+    Jobs of a partition are committed in order, and jobs of other partitions concurrently. A batch is in the partition
+    of its first user, so the writes to a user are in order if each of them waits for the previous one. A call whose
+    commit has an unknown outcome fails with STORAGE_UNAVAILABLE and can be retried with the same ids or the same
+    `request_id`.
 
     Args:
         queue_max: maximum number of queued jobs; further jobs are rejected with OVERLOADED.

@@ -12,9 +12,11 @@ import orjson
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.results import PendingRemovals
 from nomemory.server.store.sqlite.page_wiping import PageLayout, zero_unused_bytes
-from nomemory.server.store.sqlite.schema import FORGOTTEN, put_meta, write_transaction
+from nomemory.server.store.sqlite.schema import FORGOTTEN, put_meta, read_meta, write_transaction
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
+_UNFINISHED = "erasure_unfinished"
+"""The key in `meta` that is set from the deletion of removal records until the unused bytes have been overwritten."""
 _CHECKPOINT_TIMEOUT_MS = 100
 """Maximum time that a checkpoint waits for readers. Writes are blocked in the meantime."""
 
@@ -49,7 +51,11 @@ class SqliteLogErasure:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     async def read_pending_removals(self, minimum: int) -> PendingRemovals | None:
-        """Return the last removal's position, and whether at least `minimum` are pending; None without removals."""
+        """Return the last removal's position, and whether at least `minimum` are pending.
+
+        If an earlier erasure has deleted the removal records, but has not overwritten all unused bytes, return its
+        position as that of many removals. Otherwise, without removals, return None.
+        """
         return await self._writer.run_between_commits(partial(_read_removals, minimum=minimum))
 
     async def delete_removals(self, until: FeedPosition, limit: int) -> bool:
@@ -85,6 +91,10 @@ class SqliteLogErasure:
                 return after
             last = self._overwrite_pages(after, limit)
         connection.execute("PRAGMA shrink_memory")  # cached pages still have the old bytes
+        if last is None and read_meta(connection, _UNFINISHED) is not None:
+            with write_transaction(connection):
+                connection.execute("DELETE FROM meta WHERE key=?", (_UNFINISHED,))
+            _checkpoint_wal(connection)
         return last
 
     def _overwrite_pages(self, after: int, limit: int) -> int | None:
@@ -109,7 +119,8 @@ class SqliteLogErasure:
 def _read_removals(connection: sqlite3.Connection, minimum: int) -> PendingRemovals | None:
     (until,) = connection.execute("SELECT max(seq) FROM removals").fetchone()
     if until is None:
-        return None
+        forgotten = read_meta(connection, FORGOTTEN) if read_meta(connection, _UNFINISHED) is not None else None
+        return PendingRemovals(FeedPosition.from_sequence(int(forgotten)), are_many=True) if forgotten else None
     row = connection.execute("SELECT 1 FROM removals LIMIT 1 OFFSET ?", (minimum - 1,)).fetchone()
     return PendingRemovals(FeedPosition.from_sequence(until), row is not None)
 
@@ -125,6 +136,7 @@ def _delete_removals(connection: sqlite3.Connection, until: int, limit: int) -> 
         connection.execute(_DELETE_USERS, (users, until))
         connection.execute(_DELETE_REQUESTS, (users, users))
         put_meta(connection, FORGOTTEN, last)
+        put_meta(connection, _UNFINISHED, 1)
     return bool(last < until)
 
 

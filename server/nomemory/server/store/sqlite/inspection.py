@@ -95,8 +95,9 @@ class LogInspector:
             if self._stopped.is_set():
                 return
             self._record_result(inspection)
-            self._stopped.wait(min(_MIN_INTERVAL_S, self._interval_s))
-            self._damage_registry.inspection_requested.wait(self._interval_s)
+            minimum_s = min(_MIN_INTERVAL_S, self._interval_s)
+            self._stopped.wait(minimum_s)
+            self._damage_registry.inspection_requested.wait(self._interval_s - minimum_s)
 
     def _record_result(self, inspection: Inspection) -> None:
         self._damage_registry.replace_damage(inspection.messages, inspection.file, time.time())

@@ -117,7 +117,8 @@ class SqliteLogReader:
         """Count the messages of one user, or of all users whose ids begin with a prefix."""
         expired, values = self._expiry.build_expired_keys_query(user_id)
         condition, user_values = build_users_condition(user_id, prefix)
-        (row,) = self._rows.fetch(f"{_COUNTS.format(expired=expired)} WHERE {condition}", (*values, *user_values))
+        statement = f"{_COUNTS.format(expired=expired)} WHERE {condition}"
+        (row,) = await self._run(lambda rows: rows.fetch(statement, (*values, *user_values)), is_long=user_id is None)
         counts = LogCounts(*row)
         all_users = user_id is None and not prefix  # users without messages may have no row
         return replace(counts, sequence=self._rows.read_sequence()) if all_users else counts
@@ -125,11 +126,9 @@ class SqliteLogReader:
     async def count_pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
         """Count the messages after a feed position, of one user or of all users whose ids begin with a prefix."""
         condition, values = build_users_condition(user_id, prefix)
-        rows = self._rows.fetch(
-            f"SELECT count(*) FROM messages INDEXED BY messages_by_seq WHERE seq > ? AND {condition}",  # noqa: S608 - no user input
-            (after.latest, *values),
-        )
-        return int(rows[0][0])
+        statement = f"SELECT count(*) FROM messages INDEXED BY messages_by_seq WHERE seq > ? AND {condition}"  # noqa: S608 - no user input
+        ((count,),) = await self._long.run(lambda rows: rows.fetch(statement, (after.latest, *values)))
+        return int(count)
 
     async def read_page(
         self, user_id: str, message_filter: Filter, *, before: MessagePosition | None, pinned: int, limit: int
@@ -195,7 +194,9 @@ class SqliteLogReader:
 
     async def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return messages of a user by id; unknown ids are omitted."""
-        return self._rows.read_messages_by_ids(user_id, message_ids)
+        return await self._run(
+            lambda rows: rows.read_messages_by_ids(user_id, message_ids), is_long=len(message_ids) > _SHORT_ROWS
+        )
 
     async def read_versions(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return a user's versions with the given sequence numbers as a dictionary; removed versions are omitted."""
@@ -224,13 +225,17 @@ class SqliteLogReader:
         self, user_id: str, message_id: str, before: int, after: int
     ) -> EncodedNeighbors | None:
         """Return a message with its neighbors, or None if the message does not exist."""
-        messages = self._rows.read_messages(user_id, "user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
-        if not messages:
-            return None
-        (anchor,) = messages
-        older = self._rows.read_encoded_messages(user_id, _OLDER, (user_id, anchor.ts_us, message_id, before))
-        newer = self._rows.read_encoded_messages(user_id, _NEWER, (user_id, anchor.ts_us, message_id, after))
-        return EncodedNeighbors(older[::-1], anchor.wire, newer)
+
+        def read(rows: SqliteRows) -> EncodedNeighbors | None:
+            anchors = rows.read_messages(user_id, "user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
+            if not anchors:
+                return None
+            (anchor,) = anchors
+            older = rows.read_encoded_messages(user_id, _OLDER, (user_id, anchor.ts_us, message_id, before))
+            newer = rows.read_encoded_messages(user_id, _NEWER, (user_id, anchor.ts_us, message_id, after))
+            return EncodedNeighbors(older[::-1], anchor.wire, newer)
+
+        return await self._run(read, is_long=before + after > _SHORT_ROWS)
 
     async def close(self) -> None:
         """Close the connections."""
