@@ -8,7 +8,10 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import grpc
 
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.project_memory import PROMPT_EVENT, ProjectMemory
@@ -32,6 +35,13 @@ _SESSION_STARTS: Final = ("SessionStart", _CURSOR_SESSION_START)
 _log = get_logger("agents")
 
 
+class _QueuedEvent(NamedTuple):
+    """An event to store. `file` contains the event until it is stored; None for an event from the socket."""
+
+    event: HookEvent
+    file: Path | None = None
+
+
 class HookServer:
     """Receives hook events on a Unix socket.
 
@@ -41,7 +51,7 @@ class HookServer:
 
     def __init__(self, home: LocalDataDir) -> None:
         self._home = home
-        self._events: asyncio.Queue[HookEvent] = asyncio.Queue()
+        self._events: asyncio.Queue[_QueuedEvent] = asyncio.Queue()
         self._sessions_without_rules: set[str] = set()
         self.last_used = time.monotonic()
 
@@ -63,14 +73,21 @@ class HookServer:
         If a queued event started a session, the session gets the project's rules with its next prompt.
         """
         for file in sorted(self._home.queued_events.iterdir()):
-            written_s = file.stat().st_mtime
-            if file.suffix == ".new" and time.time() - written_s < _INCOMPLETE_FILE_MAX_AGE_S:
-                continue
-            event = parse_event(file.read_bytes(), datetime.fromtimestamp(written_s, UTC))
-            if event and not file.suffix:
-                self._events.put_nowait(event)
-                if event.name in _SESSION_STARTS:
-                    self._sessions_without_rules.add(event.session)
+            try:
+                self._read_queued_event(file)
+            except OSError as error:  # a hook may rename its file at the same time
+                _log.warning("cannot read a queued event", kind=type(error).__name__)
+
+    def _read_queued_event(self, file: Path) -> None:
+        written_s = file.stat().st_mtime
+        if file.suffix == ".new" and time.time() - written_s < _INCOMPLETE_FILE_MAX_AGE_S:
+            return
+        event = parse_event(file.read_bytes(), datetime.fromtimestamp(written_s, UTC))
+        if event and not file.suffix:
+            self._events.put_nowait(_QueuedEvent(event, file))
+            if event.name in _SESSION_STARTS:
+                self._sessions_without_rules.add(event.session)
+        else:
             file.unlink()
 
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -81,7 +98,7 @@ class HookServer:
             if event is not None:
                 self.last_used = time.monotonic()
                 writer.write((await self._answer_event(event)).encode())
-                self._events.put_nowait(event)
+                self._events.put_nowait(_QueuedEvent(event))
             await writer.drain()
         except (OSError, TimeoutError) as error:
             _log.warning("hook connection failed", kind=type(error).__name__)
@@ -125,18 +142,24 @@ class HookServer:
         with Client(self._home.target) as client:
             transcript_sync = TranscriptSync(self._home, client)
             while True:
-                event = await self._events.get()
+                queued = await self._events.get()
+                is_stored = False
                 for pause_s in (0.0, _SECOND_READ_DELAY_S):
                     await asyncio.sleep(pause_s)
-                    await asyncio.to_thread(_store_event, transcript_sync, event)
+                    is_stored = await asyncio.to_thread(_store_event, transcript_sync, queued.event)
+                if is_stored and queued.file is not None:
+                    queued.file.unlink(missing_ok=True)
 
 
-def _store_event(transcript_sync: TranscriptSync, event: HookEvent) -> None:
+def _store_event(transcript_sync: TranscriptSync, event: HookEvent) -> bool:
+    """Store the messages of an event; return False if the server was not available."""
     try:
         transcript_sync.store_event(event)
     except NoMemoryError as error:
         _log.warning(
             "the local server did not store the messages of a hook event", agent=event.agent, code=error.code.name
         )
+        return error.code is not grpc.StatusCode.UNAVAILABLE
     except OSError as error:
         _log.warning("cannot read transcript", agent=event.agent, error=error.strerror)
+    return True

@@ -24,11 +24,13 @@ from nomemory.server.runtime.data_directory import DataDirectoryBusyError
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.settings.identity import IdentitySettings
 from nomemory.server.runtime.startup_errors import StartupError
+from nomemory.server.runtime.structured_logs import get_logger
 
 _IDLE_CHECKS: Final = 20
 """Number of idle checks per idle timeout."""
 _DISABLED_SETTINGS: Final = ("http_listen", "metrics_listen", "recall_upstream")
 _MAX_LOG_BYTES: Final = 1 << 20
+_log = get_logger("agents")
 _tasks: Final = set[asyncio.Task[None]]()
 
 
@@ -63,6 +65,14 @@ def _start_hook_server(home: LocalDataDir, idle_s: float) -> None:
     """
     task = asyncio.get_running_loop().create_task(_stop_when_idle(home, idle_s))
     _tasks.add(task)
+    task.add_done_callback(_stop_after_failure)
+
+
+def _stop_after_failure(task: asyncio.Task[None]) -> None:
+    """Stop the server if it cannot receive hook events, because agents would wait for its socket in vain."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("hook events cannot be received; the server stops", kind=type(error).__name__)
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 async def _stop_when_idle(home: LocalDataDir, idle_s: float) -> None:

@@ -31,7 +31,11 @@ class RecallSettings(SettingsGroup):
     )
     model_timeout_s: float = Field(20.0, gt=0, description="Time limit of a chat model request, in seconds.")
     context_messages: int = Field(
-        100, ge=1, le=200, description="Maximum number of ranked messages in the prompt of the chat model."
+        100,
+        ge=1,
+        le=200,
+        description="Maximum number of messages in the prompt of the chat model: the best 50, newer messages, and "
+        "messages next to short ones.",
     )
     context_tokens: int = Field(
         4_000, ge=400, description="Maximum estimated number of tokens of the messages in the prompt."
