@@ -97,6 +97,8 @@ def test_notations_of_a_number_are_the_same_number(number: int) -> None:
         ("½", "0.5"),
         ("百分之二十", "20"),
         ("嗯……三个人", "3"),
+        ("fİve", "5"),
+        ("sıx", "6"),
     ],
 )
 def test_numbers_are_read_in_any_notation(text: str, number: str) -> None:

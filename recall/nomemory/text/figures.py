@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Final
 
 from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, MONTHS, WEEKDAYS, parse_month
+from nomemory.text.normalization import limit_combining_marks
 from nomemory.text.numerals import CHINESE_DIGITS, NUMERAL, parse_chinese_numeral, replace_number_words
 
 _MONTHS_OF_YEAR: Final = 12
@@ -87,7 +88,7 @@ def remove_digit_runs(text: str, runs: frozenset[str]) -> str:
 
 
 def _normalize_text(text: str) -> str:
-    return replace_number_words(unicodedata.normalize("NFKC", text))
+    return replace_number_words(unicodedata.normalize("NFKC", limit_combining_marks(text)))
 
 
 def _remove_separators(run: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import unicodedata
+from typing import Final
 
 import opencc
 import regex  # type: ignore[import-untyped]  # the package has no type information
@@ -38,6 +39,11 @@ _EXTRA = _QUOTES | _UNDECOMPOSED | _SEPARATORS
 _PLAIN_QUOTES = str.maketrans(_APOSTROPHES)
 _LATIN_LETTER = regex.compile(r"\p{Latin}")
 _ACCENTS = regex.compile(rf"[{COMBINING}]*")
+_MANY_MARKS: Final = regex.compile(r"(\p{M}{30})\p{M}++")
+"""A run of more than 30 combining marks, which no language needs (Stream-Safe Text Format of Unicode)."""
+_LONG_TEXT_CHARS: Final = 4_000
+"""Number of characters up to which a run of combining marks is short enough."""
+_LOOKALIKES: Final = str.maketrans("ıİſ", "iIs")
 _MARKS_AND_INVISIBLE = regex.compile(rf"[{COMBINING}{INVISIBLE}]+")
 
 
@@ -66,15 +72,25 @@ def fold_text(text: str) -> str:
     The folded text may have a different length. Lone surrogates become question marks because the converter rejects
     them.
     """
-    folded = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN_QUOTES)
+    folded = unicodedata.normalize("NFKC", limit_combining_marks(text)).casefold().translate(_PLAIN_QUOTES)
     if folded.isascii():
         return folded
     return str(_converters.simplified.convert(folded.encode("utf-8", "replace").decode("utf-8")))
 
 
+def limit_combining_marks(text: str) -> str:
+    """Shorten runs of combining marks in a long text, because the time for their normalization is quadratic."""
+    return text if len(text) <= _LONG_TEXT_CHARS else str(_MANY_MARKS.sub(r"\1", text))
+
+
+def replace_case_lookalikes(text: str) -> str:
+    """Replace the letters that case-insensitive patterns match as `i` or `s`. The length of the text is preserved."""
+    return text.translate(_LOOKALIKES)
+
+
 def remove_invisible_characters(text: str) -> str:
     """Return the NFC form of a text, without invisible characters. The returned text may have a different length."""
-    visible_text: str = _MARKS_AND_INVISIBLE.sub("", unicodedata.normalize("NFC", text))
+    visible_text: str = _MARKS_AND_INVISIBLE.sub("", unicodedata.normalize("NFC", limit_combining_marks(text)))
     return visible_text
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
 
+from nomemory.text.normalization import replace_case_lookalikes
+
 CHINESE_DIGITS: Final = {char: value for value, char in enumerate("零一二三四五六七八九")} | {
     "〇": 0,
     "两": 2,
@@ -100,7 +102,7 @@ def replace_number_words(text: str) -> str:
 
     A standalone `one` is kept because it is often a pronoun. `first` and `second` are replaced only as days of a month.
     """
-    text_with_digits = _SPELLED.sub(_to_digits, text)
+    text_with_digits = _SPELLED.sub(_to_digits, replace_case_lookalikes(text))
     return _ORDINAL.sub(lambda match: _ORDINALS[match[0].lower()], text_with_digits)
 
 

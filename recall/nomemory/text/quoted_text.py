@@ -32,7 +32,7 @@ _HEADER: Final = re.compile(r"^(?:From|Subject|To|Sent|发件人|主题|收件�
 _SALUTATION: Final = re.compile(
     r"^(?:Dear|Hi|Hello|Hey)\b[^\n,]{0,40},\s*$|^(?:尊敬的|亲爱的)[^\n]{0,30}[:：，,]", re.MULTILINE
 )
-_FENCE: Final = re.compile(r"```[^\n]*\n.*?(?:```|\Z)", re.DOTALL)
+_FENCE: Final = re.compile(r"```[^\n]*(?:\n.*?(?:```|\Z)|\Z)", re.DOTALL)
 _MARKED: Final = re.compile(r"(?:^[ \t]*>[^\n]*(?:\n|\Z))+", re.MULTILINE)
 
 
@@ -71,7 +71,8 @@ def _find_marked_blocks(content: str) -> Iterator[QuotedSpan]:
     """Yield code blocks, and lines that begin with `>`."""
     for pattern in (_FENCE, _MARKED):
         for match in pattern.finditer(content):
-            yield _trim_span(content, match.start(), match.end(), _find_introduction_line(content, match.start()))
+            if pattern is _MARKED or "\n" in match[0]:
+                yield _trim_span(content, match.start(), match.end(), _find_introduction_line(content, match.start()))
 
 
 def _find_attributed_quotations(content: str) -> Iterator[QuotedSpan]:

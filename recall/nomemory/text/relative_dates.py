@@ -10,6 +10,7 @@ from typing import Final
 
 from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, WEEKDAYS
 from nomemory.text.figures import PartialDate
+from nomemory.text.normalization import limit_combining_marks
 from nomemory.text.numerals import NUMERAL, parse_chinese_numeral, replace_number_words
 
 _WEEK: Final = 7
@@ -25,7 +26,7 @@ def find_relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
     All interpretations of an ambiguous expression are returned: "Friday" may be the Friday of the previous, the
     current or the next week.
     """
-    normalized_text = replace_number_words(unicodedata.normalize("NFKC", text))
+    normalized_text = replace_number_words(unicodedata.normalize("NFKC", limit_combining_marks(text)))
     dates = set[PartialDate]()
     for pattern, read_dates in _EXPRESSIONS:
         for match in pattern.finditer(normalized_text):

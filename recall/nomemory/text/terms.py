@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import regex  # type: ignore[import-untyped]  # the package has no type information
 
-from nomemory.text.normalization import fold_text
+from nomemory.text.normalization import fold_text, limit_combining_marks
 from nomemory.text.stems import stem_word
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
@@ -41,4 +41,4 @@ def extract_terms(text: str) -> frozenset[str]:
 
 def extract_numbers(text: str) -> frozenset[str]:
     """Return the numbers in a text that are written in digits."""
-    return frozenset(_NUMBER.findall(unicodedata.normalize("NFKC", text)))
+    return frozenset(_NUMBER.findall(unicodedata.normalize("NFKC", limit_combining_marks(text))))

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Final
 
 from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, MONTH, WEEKDAY, WEEKDAYS, parse_month
+from nomemory.text.normalization import replace_case_lookalikes
 from nomemory.text.time_range import ANY_TIME, TimeRange
 
 
@@ -70,6 +71,7 @@ def find_time_signal(text: str, now: datetime) -> TimeSignal | None:
 
     `now` is the timezone-aware time of the question, in the user's zone.
     """
+    text = replace_case_lookalikes(text)
     for pattern, read_range, precision in _SIGNALS:
         for match in pattern.finditer(text):
             window = _parse_range(read_range, match, now)
@@ -86,6 +88,7 @@ def find_exact_time_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
 
     `now` is the timezone-aware time of the question, in the user's zone.
     """
+    text = replace_case_lookalikes(text)
     matches = [
         (match.start(), -match.end(), number, match, read_range)
         for number, (pattern, read_range, precision) in enumerate(_SIGNALS)

@@ -21,26 +21,27 @@ _PREFIXED: Final = (
 )
 """A short prefix, then a long run of letters of both cases and digits."""
 
+_KEY_LABEL: Final = "[A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,40}"
 _PATTERNS: Final = tuple(
     regex.compile(pattern)
     for pattern in (
         # Private key block, complete or truncated.
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|\Z)",
+        rf"-----BEGIN {_KEY_LABEL}-----(?s:.*?)(?:-----END {_KEY_LABEL}-----|\Z)",
         _PREFIXED,
         r"(?<![A-Za-z0-9])(?:sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|npm_|hf_|pypi-)[A-Za-z0-9_-]{20,}",
         r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",
         r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{35}",
         # JSON Web Token.
-        r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",
+        r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,}+(*SKIP)\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]+",
         # Password in a URL.
         r"(?<=://)[^\s/:@'\"]*:[^\s/@'\"]+(?=@)",
         # Authorization header.
         r"(?i)(?<![A-Za-z])(?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token|digest)\s+)?\K[^\s\"',]+",
         r"(?i)(?<![a-z0-9])(?:bearer|basic)\s+\K(?=[^\s\"']*[0-9])[A-Za-z0-9._~+/-]{16,}=*",
         # Value assigned to a secret-like name: quoted, without a space before it, or containing a digit.
-        rf"(?i){_NAMES}(?:_[A-Z0-9_]*)?[\"']?\s*[:=]\s*\K(?:\"[^\"\n]{{4,}}\"|'[^'\n]{{4,}}')",
-        rf"(?i){_NAMES}(?:_[A-Z0-9_]*)?=\K[^\s\"'`,;&(){{}}\[\]<>$]{{4,}}+(?![(\[.])",
-        rf"(?i){_NAMES}(?:_[A-Z0-9_]*)?\s*[:=]\s+\K(?=\S*[0-9])[^\s\"'`,;&(){{}}\[\]<>$]{{6,}}+(?![(\[.])",
+        rf"(?i){_NAMES}(?:_[A-Z0-9_]*+(*SKIP))?+[\"']?\s*[:=]\s*\K(?:\"[^\"\n]{{4,}}\"|'[^'\n]{{4,}}')",
+        rf"(?i){_NAMES}(?:_[A-Z0-9_]*+(*SKIP))?+=\K[^\s\"'`,;&(){{}}\[\]<>$]{{4,}}+(*SKIP)(?![(\[.])",
+        rf"(?i){_NAMES}(?:_[A-Z0-9_]*+(*SKIP))?+\s*[:=]\s+\K(?=\S*[0-9])[^\s\"'`,;&(){{}}\[\]<>$]{{6,}}+(?![(\[.])",
     )
 )
 

@@ -27,6 +27,7 @@ OWN_TOOLS: Final = "nomemory"
 """Text in the names of NoMemory's own tools, which return messages that are already stored."""
 _INSERTED_BY_CODEX: Final = re.compile(r"\s*(?:# AGENTS\.md instructions for|<([A-Za-z_]\w*)>.*</\1>\s*\Z)", re.DOTALL)
 """Text that Codex inserts with the role `user`: a single XML element, or the contents of AGENTS.md."""
+_END_OF_QUERY: Final = "</user_query>"
 _USER_QUERY: Final = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 _SKIPPED_FLAGS: Final = ("isSidechain", "isMeta", "isCompactSummary")
 _NO_TIME: Final = "the transcript has no times; set the time of the first message with --start"
@@ -206,7 +207,7 @@ class CursorImporter(_TranscriptImporter):
         if not isinstance(line, dict) or line.get("role") not in ("user", "assistant"):
             return
         text = _join_text_parts(_extract_content_parts(line))
-        queries = _USER_QUERY.findall(text)
+        queries = _USER_QUERY.findall(text, 0, text.rfind(_END_OF_QUERY) + len(_END_OF_QUERY))  # linear without an end
         self._number += 1
         yield _TranscriptMessage(line["role"], "\n".join(queries) if queries else text, str(self._number))
 

@@ -11,7 +11,7 @@ from typing import Final
 _ASCII_CHARS: Final = 3
 """Assumed number of ASCII characters per token. English prose has about four; ids, dates and JSON have fewer."""
 _GAP: Final = " … "
-_SENTENCE: Final = re.compile(r"[^\n。！？；.!?]*(?:[\n。！？；]+|[.!?]+\s+|[.!?]|\Z)")
+_SENTENCE: Final = re.compile(r"[^\n。！？；.!?]*(?:[\n。！？；]+|(?<![.!?])[.!?]+\s+|[.!?]|\Z)")
 _PIECE: Final = re.compile(r".{1,120}(?:\s|\Z)|.{1,40}", re.DOTALL | re.ASCII)
 _WIDE_PIECE: Final = re.compile(r".{1,40}", re.DOTALL)
 """Like `_PIECE`, for sentences with non-ASCII characters. Long sentences are split, because code and lists may have no

@@ -21,7 +21,7 @@ _MIN_CONTENT_WORDS: Final = 3
 """Minimum number of content words in a message that is meaningful for any question."""
 
 
-_FENCED: Final = re.compile(r"```|^\s*>", re.MULTILINE)
+_FENCED: Final = re.compile(r"```|^[^\S\n]*>", re.MULTILINE)
 
 
 _INTRODUCED: Final = re.compile(r"\A[^\n]{0,200}[:：][^\S\n]*\n\s*\S")

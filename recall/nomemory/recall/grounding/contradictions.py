@@ -45,8 +45,8 @@ _VALUES: Final[Mapping[str, int]] = {
     "两": 2,
 }
 _COUNTS: Final = re.compile(
-    rf"\b(\d+|{'|'.join(_NUMBERS)})(?: of (?:his|her|my|their|the))? ([a-z]{{3,}}s)\b"
-    r"|(\d+|[一二两三四五六七八九十])[个只条台辆套本]([\u4e00-\u9fff]{1,2})"
+    rf"\b(\d{{1,18}}|{'|'.join(_NUMBERS)})(?: of (?:his|her|my|their|the))? ([a-z]{{3,}}s)\b"
+    r"|((?<!\d)\d{1,18}|[一二两三四五六七八九十])[个只条台辆套本]([\u4e00-\u9fff]{1,2})"
 )
 MessagePair = tuple[RetrievedMessage, RetrievedMessage]
 
