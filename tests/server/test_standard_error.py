@@ -17,6 +17,7 @@ from identity.issuer import AUDIENCE, ISSUER, SECRET
 from server.fleet import fleet, until
 
 from chat_messages import new_message
+from nomemory.server.runtime.stderr import open_log_stream
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
@@ -64,6 +65,19 @@ def test_crash_report_has_the_location_and_no_content(end: str) -> None:
     assert ("Fatal Python error: Aborted" in error_output) == (end == "abort")
     assert "rpc" not in error_output
     assert "peanuts" not in error_output
+
+
+def test_records_that_cannot_be_written_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("wb") as full_disk:
+        monkeypatch.setenv("NOMEMORY_LOG_DESCRIPTOR", str(full_disk.fileno()))
+        assert open_log_stream().write(b"a record") == len(b"a record")
+
+
+def test_long_records_are_written_completely(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as log:
+        monkeypatch.setenv("NOMEMORY_LOG_DESCRIPTOR", str(log.fileno()))
+        open_log_stream().write(b"a" * 1_000_000)
+    assert (tmp_path / "log").stat().st_size == 1_000_000
 
 
 def test_debug_level_includes_network_input() -> None:

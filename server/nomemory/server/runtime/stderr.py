@@ -8,11 +8,15 @@ descriptor. Worker processes inherit file descriptor 2 and the descriptor of the
 from __future__ import annotations
 
 import faulthandler
+import io
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import BinaryIO, Final
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 _STDERR: Final = 2
 _VARIABLE: Final = "NOMEMORY_LOG_DESCRIPTOR"
@@ -54,10 +58,26 @@ def report_crashes() -> None:
     faulthandler.enable(_STDERR if (descriptor := get_log_descriptor()) is None else descriptor)
 
 
+class LogStream(io.FileIO):
+    """The stream to which this process writes its log.
+
+    Records that cannot be written are dropped, so that a full disk or a closed pipe does not fail a call whose changes
+    have been committed.
+    """
+
+    def write(self, record: ReadableBuffer) -> int:
+        """Write a record; return its length, even if the record is dropped."""
+        remaining = memoryview(record).cast("B")
+        with suppress(OSError):
+            while remaining and (written := super().write(remaining)):
+                remaining = remaining[written:]
+        return memoryview(record).nbytes
+
+
 def open_log_stream() -> BinaryIO:
     """Return the stream to which this process writes its log."""
     descriptor = get_log_descriptor()
-    return sys.stderr.buffer if descriptor is None else os.fdopen(descriptor, "wb", closefd=False)
+    return sys.stderr.buffer if descriptor is None else LogStream(descriptor, "wb", closefd=False)
 
 
 def get_log_descriptor() -> int | None:
