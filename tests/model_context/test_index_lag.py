@@ -1,10 +1,11 @@
-"""Tests that a search with a lagging index returns available messages and reports the missing ones."""
+"""Tests that a search returns the available messages if the server cannot include the user's last write."""
 
 from __future__ import annotations
 
 import json
 import os
 
+import pytest
 from client.scripted_server import scripted_server
 from mcp import StdioServerParameters
 from mcp.client import Client
@@ -20,8 +21,9 @@ from nomemory.v1 import server_service_pb2 as server
 CALLER = server.CallerInfo(scopes=["ingest", "query", "recall", "act-as"])
 
 
-async def test_search_after_a_write_does_not_fail_if_the_index_lags() -> None:
-    late = Fault(Reason.ERROR_REASON_INDEX_LAGGING, "the vector index has not applied this write yet")
+@pytest.mark.parametrize("reason", [Reason.ERROR_REASON_INDEX_LAGGING, Reason.ERROR_REASON_WRITE_TOKEN_INVALID])
+async def test_search_after_a_write_does_not_fail_if_the_server_cannot_include_it(reason: Reason.ValueType) -> None:
+    late = Fault(reason, "the write cannot be included")
     written = ingest.WriteMessagesResponse(results=[ingest.WriteResult(outcome=ingest.WRITE_OUTCOME_CREATED)])
     written.write_token = "w_1"  # noqa: S105 - not a secret
     with scripted_server() as script:

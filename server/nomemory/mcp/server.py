@@ -27,7 +27,11 @@ Context = ServerRequestContext[Any, Any]
 
 REFUSAL: Final = "nomemory/refusal"
 """Key in the `_meta` of a tool result for error details."""
-_INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
+_UNUSABLE_TOKEN: Final = frozenset(
+    error_reason_pb2.ErrorReason.Name(reason)
+    for reason in (error_reason_pb2.ERROR_REASON_INDEX_LAGGING, error_reason_pb2.ERROR_REASON_WRITE_TOKEN_INVALID)
+)
+"""Reasons to repeat a search without the write token: the index lags too far behind, or a backup was restored."""
 _INVALID_FIELD: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INVALID_FIELD)
 
 _WRITERS_MAX: Final = 1024
@@ -103,14 +107,14 @@ class MemoryServer:
         return types.CallToolResult(content=[text], structured_content=result.model_dump(mode="json"))
 
     async def _run_tool(self, tool: Tool, caller: BoundCaller, options: dict[str, Any]) -> ToolOutput:
-        """Run a tool; searches include the user's last write, unless the index lags too far behind."""
+        """Run a tool; searches include the user's last write, unless the server cannot include it."""
         token = self._written.get(caller.user_id)
         if token is None or not tool.waits:
             return await tool.run(self._backend, caller, options)
         try:
             return await tool.run(self._backend, caller, {**options, "at_least": token})
         except NoMemoryError as error:
-            if error.reason != _INDEX_BEHIND:
+            if error.reason not in _UNUSABLE_TOKEN:
                 raise
         self._written.pop(caller.user_id, None)
         return await tool.run(self._backend, caller, options)
