@@ -103,7 +103,13 @@ def test_archive_without_messages_or_over_the_size_limit_is_rejected(tmp_path: P
     damaged.write_bytes(raw)
     torn = tmp_path / "torn.zip"
     torn.write_bytes(raw[:100])
-    for archive in (bomb, harmless, str(damaged), str(torn)):
+    compressed = tmp_path / "compressed.zip"
+    with zipfile.ZipFile(compressed, "w", zipfile.ZIP_LZMA) as lzma_archive:
+        lzma_archive.writestr("conversations.json", json.dumps(["x" * 999]))
+    raw = bytearray(compressed.read_bytes())
+    raw[raw.index(b"conversations.json") + 32] ^= 0xFF
+    compressed.write_bytes(raw)
+    for archive in (bomb, harmless, str(damaged), str(torn), str(compressed)):
         assert refusals(parsed(archive, ANN)) == [
             (1, "", ("is a zip archive without readable conversations; extract it first",))
         ]
@@ -257,6 +263,16 @@ def test_chatgpt_import_skips_hidden_and_rejects_incomplete_messages() -> None:
         (2, "6f1c-02, message a", ("create_time: is required",)),
         (3, "", ("mapping: is required",)),
     ]
+
+
+@pytest.mark.parametrize("field", [{"recipient": []}, {"content": {"content_type": {}}}])
+def test_chatgpt_fields_of_the_wrong_type_do_not_stop_the_import(tmp_path: Path, field: dict[str, object]) -> None:
+    conversations = json.loads((IMPORTS / "conversations.json").read_text(encoding="utf-8"))
+    nodes = [node for conversation in conversations[:1] for node in conversation["mapping"].values()]
+    next(node["message"] for node in nodes if node.get("message")).update(field)
+    changed = tmp_path / "conversations.json"
+    changed.write_text(json.dumps(conversations), encoding="utf-8")
+    assert accepted(parsed(str(changed), ANN))
 
 
 @pytest.mark.parametrize("name", ["messages.jsonl", "openai.json", "loose.json", "conversations.json"])

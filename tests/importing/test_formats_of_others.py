@@ -177,3 +177,15 @@ def test_letta_import_keeps_json_content_and_skips_system_events() -> None:
     record = Record(SourceLocation("item", 1), letta(content, '{"type": "login"}'), "")
     kept = accepted(list(LettaImporter(ANN).parse(record)))
     assert [item["content"] for item in kept] == [content]
+
+
+def test_letta_import_keeps_json_content_with_a_list_as_type() -> None:
+    content = '{"type": ["string", "null"]}'
+    kept = accepted(list(LettaImporter(ANN).parse(Record(SourceLocation("item", 1), letta(content), ""))))
+    assert [item["content"] for item in kept] == [content]
+
+
+def test_whatsapp_message_with_many_lines_is_grouped_in_linear_time(tmp_path: Path) -> None:
+    chat = tmp_path / "WhatsApp Chat with Ann.txt"
+    chat.write_text("12/31/23, 9:15 PM - Ann: a list" + "\n" * 1_000_000 + "\n12/31/23, 9:16 PM - Ben: ok\n", "utf-8")
+    assert len(list(read_records(ImportFile(str(chat)), None))) == 2

@@ -16,9 +16,7 @@ Object = Mapping[str, Any]
 TIME_FROM: Final = "time_from"
 """Metadata key for the source of the time, if the export contains no time for a message."""
 
-_HIDDEN_CONTENT_TYPES: Final = frozenset(
-    {"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"}
-)
+_HIDDEN_CONTENT_TYPES: Final = ("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context")
 """Content types that ChatGPT does not show to the user."""
 
 
@@ -118,7 +116,7 @@ def _is_hidden(message: Object) -> bool:
         is_flagged
         or is_hidden_type
         or message.get("weight") == 0
-        or message.get("recipient", "all") not in {"all", None}
+        or message.get("recipient", "all") not in ("all", None)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import mmap
 import os
 import re
@@ -94,6 +95,7 @@ def _unpack_archive(file: BinaryIO, stack: ExitStack) -> BinaryIO:
     except (
         zipfile.BadZipFile,
         zlib.error,
+        lzma.LZMAError,
         EOFError,
         ValueError,
         RuntimeError,

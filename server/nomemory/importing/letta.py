@@ -91,7 +91,7 @@ def _unwrap_user_text(text: str) -> str:
     kind = envelope.get("type")
     if kind == _ENVELOPE and isinstance(envelope.get("message"), str):
         return str(envelope["message"])
-    return "" if kind in _SYSTEM_EVENTS else text
+    return "" if isinstance(kind, str) and kind in _SYSTEM_EVENTS else text
 
 
 def _parse_object(text: str) -> dict[str, object]:

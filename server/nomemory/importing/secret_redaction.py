@@ -21,6 +21,7 @@ _PREFIXED: Final = (
 )
 """A short prefix, then a long run of letters of both cases and digits."""
 
+# Possessive quantifiers and (*SKIP) keep the search linear if a text has many beginnings of secrets.
 _KEY_LABEL: Final = "[A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,40}"
 _PATTERNS: Final = tuple(
     regex.compile(pattern)

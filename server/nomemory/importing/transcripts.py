@@ -207,7 +207,8 @@ class CursorImporter(_TranscriptImporter):
         if not isinstance(line, dict) or line.get("role") not in ("user", "assistant"):
             return
         text = _join_text_parts(_extract_content_parts(line))
-        queries = _USER_QUERY.findall(text, 0, text.rfind(_END_OF_QUERY) + len(_END_OF_QUERY))  # linear without an end
+        last_end = text.rfind(_END_OF_QUERY) + len(_END_OF_QUERY)
+        queries = _USER_QUERY.findall(text, 0, last_end)  # without this limit, unclosed tags would take quadratic time
         self._number += 1
         yield _TranscriptMessage(line["role"], "\n".join(queries) if queries else text, str(self._number))
 

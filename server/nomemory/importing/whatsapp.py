@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import PurePath
@@ -133,18 +133,21 @@ class WhatsAppImporter(Importer):
 
 def _group_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, _ChatLine, str]]:
     """Group the lines of a chat into messages. Yield each message with the number of its first line."""
-    first_line, text = 0, ""
+    first_line, message_lines, size = 0, list[str](), 0
     for number, raw in enumerate(lines, 1):
         line = raw.decode("utf-8-sig" if number == 1 else "utf-8", errors="surrogateescape").rstrip("\r\n")
         if _parse_header(line) is None:
-            text = f"{text}\n{line}" if len(text) < _TEXT_MAX else text
+            if size < _TEXT_MAX:
+                message_lines.append(line)
+                size += len(line) + 1
             continue
-        yield from _join_message_lines(first_line, text)
-        first_line, text = number, line
-    yield from _join_message_lines(first_line, text)
+        yield from _join_message_lines(first_line, message_lines)
+        first_line, message_lines, size = number, [line], len(line)
+    yield from _join_message_lines(first_line, message_lines)
 
 
-def _join_message_lines(first_line: int, text: str) -> Iterator[tuple[int, _ChatLine, str]]:
+def _join_message_lines(first_line: int, message_lines: Sequence[str]) -> Iterator[tuple[int, _ChatLine, str]]:
+    text = "\n".join(message_lines)
     if first_line and (message := _parse_header(text)):
         yield first_line, message, text
 
