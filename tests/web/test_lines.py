@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from itertools import pairwise
 
 from hypothesis import given
@@ -11,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import Message
 
 from nomemory.server.api.http.request_body import RequestBody
+from nomemory.server.api.limits import Reserve
 
 LINE = st.sampled_from([b"", b" ", b"\r", b"{}", b' {"a": 1} ', b"\t"])
 
@@ -22,7 +24,12 @@ async def lines_of(parts: list[bytes]) -> list[bytes]:
         return {"type": "http.request", **next(messages)}
 
     body = RequestBody(Headers({"transfer-encoding": "chunked"}), receive, 1000)
-    return [line async for line in body.read_lines()]
+    return [line async for line in read_lines(body, lambda _size: None)]
+
+
+async def read_lines(body: RequestBody, reserve: Reserve) -> AsyncIterator[bytes]:
+    while (line := await body.read_line(reserve)) is not None:
+        yield line
 
 
 @given(st.lists(LINE, max_size=30), st.lists(st.integers(0, 200), max_size=5))
@@ -38,3 +45,17 @@ async def test_blank_lines_do_not_block_other_tasks() -> None:
         await asyncio.sleep(0)
         turns += 1
     assert (await reading, turns >= 80) == ([b"{}"], True)
+
+
+async def test_memory_is_reserved_while_a_line_arrives() -> None:
+    reserved = list[int]()
+    parts = iter([b"{", b" " * 400, b" " * 400])
+
+    async def receive() -> Message:
+        part = next(parts, None)
+        if part is None:
+            assert sum(reserved) == 801
+        return {"type": "http.request", "body": part or b"}", "more_body": part is not None}
+
+    body = RequestBody(Headers({"transfer-encoding": "chunked"}), receive, 1000)
+    assert await body.read_line(reserved.append) == b"{" + b" " * 800 + b"}"

@@ -187,14 +187,12 @@ class CallEndpoint:
 
         In a body of JSON lines, each line is a request. A body of another media type is a single request.
         """
-        lines = body.read_lines()
         is_read = False
 
         async def read_line(reserve: Reserve) -> ProtoMessage | None:
-            line = await anext(lines, None)
+            line = await body.read_line(reserve)
             if line is None:
                 return None
-            reserve(len(line))
             return await self._threads.run(
                 len(line), lambda: decode_message(parse_json(line), self._rule.method.input_type)
             )

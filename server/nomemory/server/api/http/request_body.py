@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -28,7 +29,7 @@ class RequestBody:
     """The body of an HTTP request.
 
     Args:
-        max_bytes: the maximum size of the body for `read`, and of a line for `read_lines`.
+        max_bytes: the maximum size of the body for `read`, and of a line for `read_line`.
 
     Attributes:
         is_present: whether the request has a body.
@@ -44,6 +45,9 @@ class RequestBody:
         self._receive = receive
         self._max_bytes = max_bytes
         self._is_read = asyncio.Event()
+        self._chunks = self._receive_chunks()
+        self._lines = deque[bytes]()
+        self._partial_line = bytearray()
 
     def require_media_type(self, *media_types: str) -> None:
         """Raise an error if the media type is not one of `media_types`.
@@ -74,32 +78,47 @@ class RequestBody:
         """
         self._reject_large(self._declared_bytes)
         body = bytearray()
-        async for chunk in self._receive_chunks():
+        async for chunk in self._chunks:
             reserve(len(chunk))
             body += chunk
             self._reject_large(len(body))
         return bytes(body)
 
-    async def read_lines(self) -> AsyncIterator[bytes]:
-        """Yield the non-blank lines of the body as they arrive.
+    async def read_line(self, reserve: Reserve) -> bytes | None:
+        """Return the next non-blank line of the body as soon as it has arrived; None at the end.
+
+        Args:
+            reserve: called to reserve memory for the line while it arrives.
 
         Raises:
-            Fault: REQUEST_TOO_LARGE, a line is longer than `max_bytes`.
+            Fault: REQUEST_TOO_LARGE, the line is longer than `max_bytes`; OVERLOADED, the request memory limit is
+                reached.
         """
-        pending = bytearray()
-        async for chunk in self._receive_chunks():
+        reserved = len(self._partial_line)
+        reserve(reserved)
+        while not self._lines:
+            chunk = await anext(self._chunks, None)
+            if chunk is None:
+                last_line = bytes(self._partial_line.strip())
+                self._partial_line.clear()
+                return last_line or None
             await asyncio.sleep(0)  # receiving parts that have already arrived does not yield to the event loop
-            *complete, rest = chunk.split(b"\n")
-            if complete:
-                complete[0] = bytes(pending + complete[0])
-                pending.clear()
-            for line in filter(None, map(bytes.strip, complete)):
-                self._reject_large(len(line))
-                yield line
-            pending += rest
-            self._reject_large(len(pending))
-        if last := pending.strip():
-            yield bytes(last)
+            reserve(len(chunk))
+            reserved += len(chunk)
+            self._split_lines(chunk)
+        line = self._lines.popleft()
+        reserve(max(0, len(line) - reserved))
+        return line
+
+    def _split_lines(self, chunk: bytes) -> None:
+        """Append the complete lines of a chunk to `_lines`, and keep the rest as the beginning of the next line."""
+        *complete, rest = chunk.split(b"\n")
+        if complete:
+            complete[0] = bytes(self._partial_line + complete[0])
+            self._partial_line.clear()
+        self._partial_line += rest
+        self._lines.extend(filter(None, map(bytes.strip, complete)))
+        self._reject_large(max(len(self._partial_line), *map(len, self._lines), 0))
 
     @asynccontextmanager
     async def cancel_on_disconnect(self) -> AsyncIterator[None]:
