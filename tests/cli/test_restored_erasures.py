@@ -245,3 +245,24 @@ def test_killed_restore_can_be_repeated(run: Run, backup: Path, data: str) -> No
     assert (restored.exit_code, "deleted 5 messages" in restored.output) == (0, True)
     with closing(sqlite3.connect(Path(data) / "log.db")) as log:
         assert log.execute("SELECT count(*) FROM messages").fetchone() == (2,)
+
+
+def test_restore_that_fails_before_it_installs_the_log_loses_no_erasure_of_a_killed_server(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fleet(tmp_path / "data") as server, connected(server.target) as channel:
+        ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
+        ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("u", "m", "word")]))
+        assert run("backup", "--data", "data", "--out", "backup").exit_code == 0
+        ingest.EraseUser(i.EraseUserRequest(user_id="u"))
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait(10)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", _fail_to_rename)
+        assert run("restore", "backup", "--data", "data", "--replace").exit_code == 1
+    restored = run("restore", "backup", "--data", "data", "--replace")
+    assert (restored.exit_code, "deleted 1 message" in restored.output) == (0, True)
+
+
+def _fail_to_rename(path: Path, _target: Path) -> None:
+    raise OSError(28, "No space left on device", str(path))

@@ -222,6 +222,15 @@ def test_hook_without_a_server_queues_events_silently(at: LocalHome, transcript:
     assert until(lambda: not list(at.home.queued_events.iterdir()))
 
 
+def test_unreadable_queued_event_does_not_stop_the_others(at: LocalHome, transcript: Path) -> None:
+    at.home.create()
+    (at.home.queued_events / "0").mkdir()
+    written(transcript, *TURN)
+    assert at.hook("claude-code", event("Stop", transcript)) == ""
+    assert until(lambda: at.server() is not None)
+    assert stored(at, *SESSION)
+
+
 def test_a_hook_ignores_malformed_input_silently(served: LocalHome) -> None:
     for handed in (b"", b"{", b"[]", b'"text"', b"\xff\xfe", b"[" * 100_000, b'{"prompt": 3}', HALF):
         assert served.hook("claude-code", handed) == "", handed[:80]

@@ -23,8 +23,10 @@ from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
+    from nomemory.server.runtime.settings import Settings
     from running_server import Server
 
 pytestmark = pytest.mark.both_logs
@@ -73,6 +75,16 @@ def test_stored_conversation_is_used_without_turns(vector_server: Server, user: 
     token = write(vector_server, conversation(user))
     reply = build(vector_server, user, conversation_id="now", at_least=token)
     assert ids(reply.recent) == ["hello", "reply"]
+    assert "kochi" in ids(reply.related)
+
+
+def test_a_turn_that_exceeds_the_query_limit_is_shortened(
+    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, user: str
+) -> None:
+    with start(own_settings.copy_with_changes(max_query_chars=50)) as server:
+        token = write(server, conversation(user))
+        turns = [turn("When do we fly to Kochi? " + "I do not remember. " * 20 + "Kochi!")]
+        reply = build(server, user, turns=turns, conversation_id="now", at_least=token)
     assert "kochi" in ids(reply.related)
 
 

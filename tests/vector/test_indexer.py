@@ -19,6 +19,7 @@ from nomemory.server.embedding.factory import DisabledEmbedder
 from nomemory.server.embedding.local import LocalEmbedder, compute_document_concurrency, get_cache_directory
 from nomemory.server.embedding.local_model import create_package_model, is_local_model_available
 from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, build_embedder_unavailable_fault
+from nomemory.server.faults import Fault, Reason
 from nomemory.server.indexing.vector import backlog_feed, desired_points
 from nomemory.server.indexing.vector.indexer import VectorIndexer
 from nomemory.server.message import Message
@@ -438,6 +439,22 @@ async def test_the_indexer_retries_after_an_engine_failure(tmp_path: Path) -> No
         await w.settled()
         await w.until(lambda: w.indexer.fault is None)
         assert await w.index.count() == 31
+
+
+async def test_an_erasure_fails_while_the_engine_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail_to_flush() -> None:
+        raise Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the disk is full")
+
+    async with world(tmp_path, ScriptedEmbedder(), vector_flush_interval_s=3600) as w, running(w):
+        message = new_message("tea")
+        await w.write(message)
+        await w.until_applied(message.user_id, await w.reader.read_sequence())
+        with monkeypatch.context() as patched:
+            patched.setattr(w.index, "flush", fail_to_flush)
+            with pytest.raises(Fault, match="the disk is full"):
+                await asyncio.wait_for(w.indexer.erase_backlog(), 60)
+        await w.until(lambda: w.indexer.fault is None)
+        await asyncio.wait_for(w.indexer.erase_backlog(), 60)
 
 
 async def test_indexing_resumes_after_a_restart(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ _ACCENTS = regex.compile(rf"[{COMBINING}]*")
 _MANY_MARKS: Final = regex.compile(r"(\p{M}{30})\p{M}++")
 """A run of more than 30 combining marks, which no language needs (Stream-Safe Text Format of Unicode)."""
 _LONG_TEXT_CHARS: Final = 4_000
-"""Number of characters up to which a run of combining marks is short enough."""
+"""Number of characters up to which a text is normalized fast enough, whatever it contains."""
 _LOOKALIKES: Final = str.maketrans("ıİſ", "iIs")
 _MARKS_AND_INVISIBLE = regex.compile(rf"[{COMBINING}{INVISIBLE}]+")
 

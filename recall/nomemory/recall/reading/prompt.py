@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from nomemory.client.prompt_lines import format_time
 from nomemory.recall.llm.fence import FENCE_RULE, fence_items
 from nomemory.recall.llm.prompt import format_question
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.step import JsonValue, RecallStep
 from nomemory.recall.model.sufficiency import Sufficiency
-from nomemory.recall.reading.prompt_context import Line, format_time
+from nomemory.recall.reading.prompt_context import Line
 from nomemory.recall.reading.skill_text import extract_guidance
 from nomemory.recall.skills.loader import Skill
 
@@ -156,7 +157,7 @@ def build_results_prompt(
     omission = f" ({left_out} more did not fit)" if left_out else ""
     new_messages = (
         f"New messages, oldest first{omission}:\n{fence_items(group_messages_by_day(lines))}"
-        if lines
+        if lines or left_out
         else "They brought nothing that was not shown."
     )
     return "\n\n".join(

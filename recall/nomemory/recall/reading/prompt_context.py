@@ -10,20 +10,19 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from itertools import zip_longest
 from typing import Final
 
+from nomemory.client.prompt_lines import format_time
 from nomemory.client.prompt_passages import count_tokens
 from nomemory.recall.model.evidence import RetrievedMessage
-from nomemory.recall.model.local_time import to_local_time
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.reading.excerpts import ExcerptSelector, split_whole_sentences
 from nomemory.text.question_detection import contains_only_questions
 from nomemory.text.quoted_text import QuotedSpan, find_quoted_spans
 
-_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MIN_MESSAGES: Final = 40
 """Number of top-ranked messages that are shortened rather than omitted. Further messages are added if they fit."""
 _TOP_MESSAGES: Final = 6
@@ -82,12 +81,6 @@ def needs_preceding_message(message: RetrievedMessage) -> bool:
 def needs_reply(message: RetrievedMessage) -> bool:
     """Return whether a message is a short question, which is useful only together with its reply."""
     return count_tokens(message.content) <= _QUESTION_TOKENS and contains_only_questions(message.content)
-
-
-def format_time(ts: datetime, zone: tzinfo | None) -> str:
-    """Format a time with its weekday: `Sun 2026-06-14 09:05`."""
-    local = to_local_time(ts, zone)
-    return f"{_DAYS[local.weekday()]} {local.replace(tzinfo=None).isoformat(' ', 'minutes')}"
 
 
 class ContextWindow:

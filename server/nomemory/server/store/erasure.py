@@ -1,9 +1,9 @@
 """Erase deleted, replaced and expired messages from the files of the message log and the indexes.
 
 The table `removals` of the message log lists the messages to erase. A removal record is deleted only after every index
-has erased its message, and the message log records whether its own files still have unused bytes to overwrite, so an
-interrupted erasure is repeated. While an index cannot erase its copies, the messages are
-erased from the other files only; the removal records remain in the message log, and the erasure is retried.
+has erased its message. The message log then records that its own files still contain the removed bytes, until they are
+overwritten. An erasure that is interrupted at any point is therefore repeated. While an index cannot erase its copies,
+the messages are erased from the other files only; the removal records remain, and the erasure is retried.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ class RecallSettings(SettingsGroup):
         100,
         ge=1,
         le=200,
-        description="Maximum number of messages in the prompt of the chat model: the best 50, newer messages, and "
-        "messages next to short ones.",
+        description="Maximum number of ranked messages in the prompt of the chat model. A search returns at most 50 "
+        "messages; newer messages are added if the question asks for the current state.",
     )
     context_tokens: int = Field(
         4_000, ge=400, description="Maximum estimated number of tokens of the messages in the prompt."

@@ -119,10 +119,17 @@ class SqliteLogErasure:
 def _read_removals(connection: sqlite3.Connection, minimum: int) -> PendingRemovals | None:
     (until,) = connection.execute("SELECT max(seq) FROM removals").fetchone()
     if until is None:
-        forgotten = read_meta(connection, FORGOTTEN) if read_meta(connection, _UNFINISHED) is not None else None
-        return PendingRemovals(FeedPosition.from_sequence(int(forgotten)), are_many=True) if forgotten else None
+        return _read_unfinished_erasure(connection)
     row = connection.execute("SELECT 1 FROM removals LIMIT 1 OFFSET ?", (minimum - 1,)).fetchone()
     return PendingRemovals(FeedPosition.from_sequence(until), row is not None)
+
+
+def _read_unfinished_erasure(connection: sqlite3.Connection) -> PendingRemovals | None:
+    """Return the removals whose records have been deleted, but whose bytes may not have been overwritten."""
+    if read_meta(connection, _UNFINISHED) is None:
+        return None
+    forgotten = int(read_meta(connection, FORGOTTEN) or 0)
+    return PendingRemovals(FeedPosition.from_sequence(forgotten), are_many=True)
 
 
 def _delete_removals(connection: sqlite3.Connection, until: int, limit: int) -> bool:
