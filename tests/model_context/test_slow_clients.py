@@ -8,8 +8,11 @@ from contextlib import closing
 
 import httpx2
 import pytest
+from click.testing import CliRunner
 from model_context.guarded import Guarded, command
 from web.raw_http import all_read, connected
+
+from nomemory.cli.main import nomemory
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +50,6 @@ def test_oversized_headers_are_rejected(hasty: str) -> None:
 
 def test_port_in_use_is_reported(guarded: Guarded, hasty: str) -> None:
     taken = hasty.removesuffix("/mcp").removeprefix("http://")
-    environment = {"NOMEMORY_TARGET": guarded.server.target, "PATH": os.environ["PATH"]}
-    with pytest.raises(IndexError), command(environment, "--http", taken):
-        pass
+    ended = CliRunner().invoke(nomemory, ["mcp", "--http", taken], env={"NOMEMORY_TARGET": guarded.server.target})
+    assert ended.exit_code == 1
+    assert "the port is free" in ended.stderr

@@ -118,6 +118,7 @@ async def _serve_http(target: Target, address: ListenAddress, tls: TlsFiles | No
 
     settings = load_settings()
     resource = _parse_protected_resource(settings)
+    failure: click.ClickException | None = None
 
     def print_address(bound: ListenAddress) -> None:
         click.echo(f"serving {'https' if tls else 'http'}://{bound}{http.PATH}")
@@ -129,7 +130,12 @@ async def _serve_http(target: Target, address: ListenAddress, tls: TlsFiles | No
         async with http.running_application(
             backend, on_loopback=address.is_loopback(), forget=settings.mcp.forget, resource=resource
         ) as application:
-            await run_application(application, address, settings, print_address, tls)
+            try:
+                await run_application(application, address, settings, print_address, tls)
+            except click.ClickException as error:
+                failure = error  # raised in here, it would leave the application's task group as an ExceptionGroup
+    if failure is not None:
+        raise failure
 
 
 def _parse_protected_resource(settings: Settings) -> ProtectedResource | None:
