@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from evaluation.temporary_server import temporary_server
+from nomemory.cli.main import nomemory
 from nomemory.v1 import ingest_service_pb2
 
 ROOT = Path(__file__).parent.parent
@@ -121,9 +123,11 @@ def test_unregistered_extension_prevents_the_start(
     assert f"{setting}: unknown name 'absent'; available: {names}" in done.stderr
 
 
-def test_unregistered_format_is_a_usage_error(installed: Installed) -> None:
-    done = installed.run(NOMEMORY, "import", "day.json", "--format", "absent")
-    assert done.returncode == 2
+def test_unregistered_format_is_a_usage_error(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(installed.environment["PYTHONPATH"])
+    file = str(installed.folder / "day.json")
+    done = CliRunner().invoke(nomemory, ["import", file, "--format", "absent"])
+    assert done.exit_code == 2
     names = "jsonl, chatgpt, claude, claude-code, codex, cursor, letta, mem0, zep, whatsapp, openai, slack"
     assert f"unknown name 'absent'; available: {names}." in " ".join(done.stderr.split())
 
@@ -142,7 +146,9 @@ print(sorted(name for name in sys.modules if name.startswith("nomemory_examples.
     assert done.stdout.strip() == "['nomemory_examples.trigrams']", done.stderr
 
 
-def test_doctor_checks_an_extension_embedder(installed: Installed) -> None:
-    for name, expected in (("trigrams", "trigrams: not called"), ("absent", "unknown name 'absent'")):
-        done = installed.run(NOMEMORY, "doctor", NOMEMORY_EMBEDDER=name, COLUMNS="200")
-        assert expected in done.stdout, done.stderr
+def test_doctor_checks_an_extension_embedder(installed: Installed, tmp_path: Path) -> None:
+    done = installed.run(NOMEMORY, "doctor", NOMEMORY_EMBEDDER="trigrams", COLUMNS="200")
+    assert "trigrams: not called" in done.stdout, done.stderr
+    absent = {"NOMEMORY_EMBEDDER": "absent", "COLUMNS": "200"}
+    unknown = CliRunner().invoke(nomemory, ["doctor", "--data", str(tmp_path / "data")], env=absent)
+    assert "unknown name 'absent'" in unknown.stdout, unknown.stderr

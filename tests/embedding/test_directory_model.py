@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,10 @@ import pytest
 
 from nomemory.cli.doctor.installation import check_embedder
 from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder, create_local_embedder
+from nomemory.server.embedding.local import LocalEmbedder
+from nomemory.server.embedding.local_model import OF_DIRECTORY, LocalModel, ModelResources, TextKind
 from nomemory.server.embedding.protocol import TextRejectedError
+from nomemory.server.embedding.vector import normalize_vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.settings import Settings
 
@@ -20,6 +24,8 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("tokenizers")
 
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from nomemory.server.embedding.onnx import directory_model
 
 WORDS = ("[UNK]", "tea", "coffee", "ask:", "tell:")
 STATES = np.array([[1, 1, 1], [3, 0, 0], [0, 4, 0], [0, 0, 5], [5, 5, 0]], "<f4")
@@ -68,6 +74,45 @@ async def vectors(chosen: Settings, *texts: str) -> list[list[float]]:
     return [np.frombuffer(vector, "<f4").tolist() for vector in embeddings]
 
 
+def vectors_in_this_process(directory: Path, *texts: str, prefix: str = "", pooling: str = "mean") -> list[list[float]]:
+    """Embed texts as documents."""
+    arguments = (str(directory), "", prefix, pooling)
+    model = directory_model.DirectoryModel(arguments, TextKind.DOCUMENT, ModelResources())
+    return [np.frombuffer(normalize_vector(vector, 3), "<f4").tolist() for vector in model.encode(texts)]
+
+
+def local_embedder(directory: Path) -> LocalEmbedder:
+    """Return an embedder with a model that is not validated."""
+    return LocalEmbedder(60, LocalModel("mine", 3, str(directory), (OF_DIRECTORY, str(directory), "", "", "mean")))
+
+
+class Validation:
+    """Validates models in this process, as the server does in a separate one."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def digest(self, directory: Path, pooling: str = "mean") -> str:
+        directory_model.main([str(directory), "", "", pooling])
+        return str(json.loads(self._capsys.readouterr().out)["digest"])
+
+    def error(self, directory: Path) -> str:
+        """Return the error message of a model that cannot be used."""
+        try:
+            self.digest(directory)
+        except SystemExit as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001 - those of the libraries have no common base class
+            sys.excepthook(type(error), error, None)
+        return self._capsys.readouterr().err.removesuffix("\n")
+
+
+@pytest.fixture
+def validation(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Validation:
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # the validation replaces it
+    return Validation(capsys)
+
+
 async def test_vectors_are_token_means_regardless_of_the_batch(tmp_path: Path) -> None:
     embeddings = await vectors(
         settings(write_model(tmp_path)), "tea", "tea coffee", "tea tea tea coffee milk", "coffee"
@@ -83,12 +128,11 @@ async def test_prefixes_and_pooling_are_configurable(tmp_path: Path) -> None:
     document, query = await vectors(settings(directory, embedding_pooling="first", **prefixes), "tea")
     assert document == pytest.approx([0.5**0.5, 0.5**0.5, 0])
     assert query == [0, 0, 1]
-    assert await vectors(settings(directory, embedding_pooling="last", **prefixes), "tea") == [[1, 0, 0]] * 2
+    assert vectors_in_this_process(directory, "tea", prefix="tell: ", pooling="last") == [[1, 0, 0]]
 
 
-async def test_an_empty_text_has_a_vector(tmp_path: Path) -> None:
-    prefix = {"embedding_document_prefix": "tea "}
-    assert (await vectors(settings(write_model(tmp_path), **prefix), "", "tea"))[0] == [1, 0, 0]
+def test_an_empty_text_has_a_vector(tmp_path: Path) -> None:
+    assert vectors_in_this_process(write_model(tmp_path), "", "coffee", prefix="tea ")[0] == [1, 0, 0]
 
 
 def test_a_directory_model_is_selected_with_its_own_dimension(tmp_path: Path) -> None:
@@ -99,13 +143,13 @@ def test_a_directory_model_is_selected_with_its_own_dimension(tmp_path: Path) ->
         choose_embedder(settings(tmp_path / "mine", embedding_dimension=384))
 
 
-def test_settings_and_weights_that_change_vectors_change_the_model_name(tmp_path: Path) -> None:
-    directory = write_model(tmp_path)
-    names = [choose_embedder(settings(directory, **more)).model for more in ({}, {"embedding_pooling": "last"})]
-    again = choose_embedder(settings(directory)).model
-    write_model(tmp_path, STATES * np.array([1, 2, 3], "<f4"))
-    assert again == names[0]
-    assert len({*names, choose_embedder(settings(directory)).model}) == 3
+def test_settings_and_weights_that_change_vectors_change_the_model_name(tmp_path: Path, validation: Validation) -> None:
+    directory = write_model(tmp_path / "mine")
+    digest, other_pooling, again = (validation.digest(directory, pooling) for pooling in ("mean", "last", "mean"))
+    assert again == digest
+    assert choose_embedder(settings(directory)).model == f"mine-{digest[:12]}"
+    write_model(directory, STATES * np.array([1, 2, 3], "<f4"))
+    assert len({digest, other_pooling, validation.digest(directory)}) == 3
 
 
 @pytest.mark.parametrize("missing", ["model.onnx", "tokenizer.json"])
@@ -115,12 +159,18 @@ def test_directory_without_a_model_is_a_one_line_error(tmp_path: Path, missing: 
         choose_embedder(settings(tmp_path))
 
 
-@pytest.mark.parametrize("broken", ["model.onnx", "tokenizer.json"])
-def test_broken_model_is_a_one_line_error(tmp_path: Path, broken: str) -> None:
-    (write_model(tmp_path) / broken).write_text("[]", encoding="utf-8")
-    with pytest.raises(EmbedderSettingsError, match="NOMEMORY_EMBEDDING_MODEL_DIR") as refused:
+def test_broken_model_is_a_one_line_error(tmp_path: Path) -> None:
+    (write_model(tmp_path) / "model.onnx").write_text("[]", encoding="utf-8")
+    with pytest.raises(EmbedderSettingsError, match=r"NOMEMORY_EMBEDDING_MODEL_DIR: .* cannot be used: ") as refused:
         choose_embedder(settings(tmp_path))
     assert "\n" not in str(refused.value)
+
+
+def test_broken_tokenizer_is_a_one_line_error(tmp_path: Path, validation: Validation) -> None:
+    (write_model(tmp_path) / "tokenizer.json").write_text("[]", encoding="utf-8")
+    error = validation.error(tmp_path)
+    assert error.startswith("the model or its tokenizer cannot be used: ")
+    assert "\n" not in error
 
 
 def test_doctor_reports_model_and_speed(tmp_path: Path) -> None:
@@ -163,28 +213,32 @@ NO_EMBEDDERS = {
 
 
 @pytest.mark.parametrize("kind", NO_EMBEDDERS)
-def test_graph_without_embedder_inputs_or_outputs_is_a_one_line_error(tmp_path: Path, kind: str) -> None:
+def test_graph_without_embedder_inputs_or_outputs_is_a_one_line_error(
+    tmp_path: Path, kind: str, validation: Validation
+) -> None:
     model, message = NO_EMBEDDERS[kind]
     (write_model(tmp_path) / "model.onnx").write_bytes(model)
-    with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDING_MODEL_DIR: .*{message}") as refused:
-        choose_embedder(settings(tmp_path))
-    assert "Error:" not in str(refused.value)
+    error = validation.error(tmp_path)
+    assert re.search(message, error)
+    assert "Error:" not in error
+    assert "\n" not in error
 
 
 def test_reranker_model_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(EmbedderSettingsError, match="a reranker, not an embedder"):
+    with pytest.raises(
+        EmbedderSettingsError, match=r"NOMEMORY_EMBEDDING_MODEL_DIR: .*: .* a reranker, not an embedder"
+    ):
         choose_embedder(settings(write_model(tmp_path, STATES[:, :1] + 1)))
 
 
-def test_tokenizer_with_ids_outside_the_vocabulary_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(EmbedderSettingsError, match=r"cannot be used: .*must be within"):
-        choose_embedder(settings(write_model(tmp_path, STATES[:3])))
+def test_tokenizer_with_ids_outside_the_vocabulary_is_rejected(tmp_path: Path, validation: Validation) -> None:
+    assert re.search(r"cannot be used: .*must be within", validation.error(write_model(tmp_path, STATES[:3])))
 
 
 async def test_model_that_fails_on_most_texts_rejects_no_text(tmp_path: Path) -> None:
     states = STATES.copy()
     states[[0, 2]] = np.nan
-    embedder = create_local_embedder(settings(write_model(tmp_path, states)))
+    embedder = local_embedder(write_model(tmp_path, states))
     try:
         for embed in (embedder.embed_documents(["tea", "coffee"]), embedder.embed_query("coffee")):
             with pytest.raises(Fault) as failed:
@@ -197,7 +251,7 @@ async def test_model_that_fails_on_most_texts_rejects_no_text(tmp_path: Path) ->
 async def test_text_without_a_usable_vector_is_rejected_if_others_have_one(tmp_path: Path) -> None:
     states = STATES.copy()
     states[2] = np.nan
-    embedder = create_local_embedder(settings(write_model(tmp_path, states)))
+    embedder = local_embedder(write_model(tmp_path, states))
     try:
         with pytest.raises(TextRejectedError):
             await embedder.embed_documents(["tea", "coffee"])
@@ -212,7 +266,7 @@ async def test_unknown_token_id_rejects_its_text_without_a_process_restart(tmp_p
         ("single_word", "lstrip", "rstrip", "normalized"), False
     )
     (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer | {"added_tokens": [mark]}), encoding="utf-8")
-    embedder = create_local_embedder(settings(tmp_path))
+    embedder = local_embedder(tmp_path)
     try:
         await embedder.embed_documents(["hello"])
         processes = embedder.process_ids

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from hashlib import blake2b
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,13 @@ class Endpoint:
     @property
     def inputs(self) -> list[list[str]]:
         return [body["input"] for body in self.bodies]
+
+
+@pytest.fixture(autouse=True)
+def no_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep clients from reading the certificates of this machine, which would take most of the time of each test."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
 
 
 @pytest.fixture

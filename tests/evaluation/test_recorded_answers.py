@@ -16,6 +16,7 @@ from evaluation.recorded_endpoint import ANSWER, PROMPT, RecordedEndpoint, forma
 
 QUESTIONS = 6
 """Those of one of the two people."""
+ANSWERED = "wenqi-q1"
 
 
 def body(user: str) -> dict[str, Any]:
@@ -41,20 +42,18 @@ def test_recorded_answers_reproduce_the_evaluation(tmp_path: Path) -> None:
 
 
 def test_unanswered_prompts_are_reported_until_they_have_answers(tmp_path: Path) -> None:
-    first = run(tmp_path, "--users", "wenqi", "--json", str(tmp_path / "figures.json"))
+    answered = recorded()[ANSWERED][0]["prompt"]
+    (tmp_path / f"{answered}{ANSWER}").write_text("{}", encoding="utf-8")
+    result = run(tmp_path, "--users", "wenqi", "--json", str(tmp_path / "figures.json"))
     prompt_hashes = hashes(tmp_path)
-    assert first.exit_code == 3, first.stderr
-    assert f"{QUESTIONS} prompts in " in first.stderr
-    assert len(prompt_hashes) == QUESTIONS
+    assert result.exit_code == 3, result.stderr
+    assert f"{QUESTIONS} prompts in " in result.stderr, "the answer leads to another prompt"
+    assert len(prompt_hashes) == QUESTIONS + 1
+    assert answered in prompt_hashes
     figures = json.loads((tmp_path / "figures.json").read_text("utf-8"))["sets"]["recorded"]["Recall"]["all"]
     assert (figures["waiting"], figures["questions"]) == (QUESTIONS, 0)
     assert "right" not in figures
-
-    (tmp_path / f"{min(prompt_hashes)}{ANSWER}").write_text("{}", encoding="utf-8")
-    second = run(tmp_path, "--users", "wenqi")
-    assert f"{QUESTIONS} prompts in " in second.stderr, "one answer leads to another prompt"
-    assert len(hashes(tmp_path)) == QUESTIONS + 1, "all other prompts are unchanged"
-    for name in hashes(tmp_path):
+    for name in prompt_hashes:
         assert hash_prompt((tmp_path / f"{name}{PROMPT}").read_text("utf-8")) == name
 
 

@@ -32,12 +32,15 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(compare_skills, [str(argument) for argument in arguments], env=environment)
 
 
+def late_skill(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(LATE.format(name=folder.name), encoding="utf-8")
+    return folder
+
+
 @pytest.fixture
 def late(tmp_path: Path) -> Path:
-    folder = tmp_path / "skills" / "late"
-    folder.mkdir(parents=True)
-    (folder / "SKILL.md").write_text(LATE.format(name="late"), encoding="utf-8")
-    return folder
+    return late_skill(tmp_path / "skills" / "late")
 
 
 @pytest.fixture
@@ -77,20 +80,23 @@ def test_text_output_matches_the_golden_file() -> None:
     assert "\x1b" not in console.file.getvalue()
 
 
-def test_two_skills_are_compared_on_the_sample(late: Path, few: Path, tmp_path: Path) -> None:
+def test_skills_given_by_name_and_by_folder_are_compared_on_the_sample(late: Path, few: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    result = run("--skill", DEFAULT, "--skill", late, "--questions", few, "--messages", SAMPLE / "messages.jsonl",
-                 "--json", out)  # fmt: skip
+    named = late_skill(tmp_path / "more" / "named")
+    result = run("--skill", DEFAULT, "--skill", late, "--skill", named.name, "--skills-dir", named.parent,
+                 "--questions", few, "--messages", SAMPLE / "messages.jsonl", "--json", out)  # fmt: skip
     assert result.exit_code == 0, result.stderr
     assert f"late against {DEFAULT}:" in result.stdout
+    assert f"named against {DEFAULT}:" in result.stdout
     written = json.loads(out.read_text("utf-8"))
     assert list(written) == ["skills", "changes"]
-    assert list(written["skills"]) == [DEFAULT, "late"]
+    assert list(written["skills"]) == [DEFAULT, "late", "named"]
     default = written["skills"][DEFAULT]
     assert {"evidence_recall", "precision", "hit@1", "latency_p50_ms"} <= set(default["all"])
     assert set(default["categories"]) == set(written["skills"]["late"]["categories"])
     assert default["all"]["questions"] == 9
-    assert list(written["changes"]) == ["late"]
+    assert list(written["changes"]) == ["late", "named"]
+    assert written["changes"]["named"] == written["changes"]["late"]
     labeled = {
         splitline["question_id"]: splitline for splitline in map(json.loads, few.read_text("utf-8").splitlines())
     }
@@ -99,14 +105,6 @@ def test_two_skills_are_compared_on_the_sample(late: Path, few: Path, tmp_path: 
         assert set(change) == {"question_id", "user_id", "category", "question", "gained", "lost"}
         assert {*change["gained"], *change["lost"]} <= set(labeled[change["question_id"]]["evidence"])
         assert not set(change["gained"]) & set(change["lost"])
-
-
-def test_skill_argument_is_a_skill_or_a_folder_of_skills(late: Path, few: Path) -> None:
-    result = run("--skill", "late", "--skills-dir", late.parent, "--questions", few, "--messages",
-                 SAMPLE / "messages.jsonl")  # fmt: skip
-    assert result.exit_code == 0, result.stderr
-    assert "late" in result.stdout
-    assert "against" not in result.stdout
 
 
 def test_running_server_is_queried_for_the_question_users(server: Server, user: str, tmp_path: Path) -> None:
@@ -127,6 +125,7 @@ def test_running_server_is_queried_for_the_question_users(server: Server, user: 
     result = run("--skill", DEFAULT, "--questions", questions, "--target", server.target)
     assert result.exit_code == 0, result.stderr
     assert re.search(r"^food +nomemory-recall-default +1 +1\.000 +1\.000 +1\.000", result.stdout, re.MULTILINE)
+    assert "against" not in result.stdout
     unknown = run("--skill", "no-such", "--questions", questions, "--target", server.target)
     assert unknown.exit_code == 1
     assert "no-such" in unknown.stderr

@@ -15,9 +15,9 @@ from local_memory.local import LocalHome
 
 
 @contextmanager
-def empty_home() -> Iterator[LocalHome]:
+def empty_home(embedder: str) -> Iterator[LocalHome]:
     root = Path(tempfile.mkdtemp(prefix="nm-"))
-    local = LocalHome(root)
+    local = LocalHome(root, embedder=embedder)
     yield local
     local.stop()
     shutil.rmtree(root)
@@ -25,15 +25,15 @@ def empty_home() -> Iterator[LocalHome]:
 
 @pytest.fixture
 def at() -> Iterator[LocalHome]:
-    """An empty home."""
-    with empty_home() as local:
+    """An empty home, whose server has no embedder."""
+    with empty_home("none") as local:
         yield local
 
 
 @pytest.fixture(scope="module")
 def shared_home() -> Iterator[LocalHome]:
-    """A home with a running server, for all tests of a module."""
-    with empty_home() as local, local.served():
+    """A home with a running server that has an embedder, for all tests of a module."""
+    with empty_home("auto") as local, local.served():
         yield local
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner, Result
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp_types import CallToolResult, TextContent
@@ -22,6 +24,7 @@ from server.fleet import until
 
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.local_server import IDLE_S, ensure_running
+from nomemory.cli.main import nomemory
 from nomemory.client.sync import Client as Calls
 from nomemory.server.embedding.local import get_cache_directory
 
@@ -36,6 +39,7 @@ class LocalHome:
 
     root: Path
     user: str = "ann"
+    embedder: str = "auto"
 
     @property
     def home(self) -> LocalDataDir:
@@ -47,6 +51,7 @@ class LocalHome:
             "PATH": os.environ["PATH"],
             "HOME": str(self.root),
             "XDG_DATA_HOME": str(self.root),
+            "NOMEMORY_EMBEDDER": self.embedder,
             "NOMEMORY_EMBEDDING_MODEL_CACHE_DIR": str(get_cache_directory()),
             "LC_ALL": "C.UTF-8",
         }
@@ -55,7 +60,9 @@ class LocalHome:
     def served(self, idle_s: float = IDLE_S) -> Iterator[LocalDataDir]:
         """Start the server if it is not running, and use it."""
         with ExitStack() as use:
-            ensure_running(self.home.create(), use, idle_s)
+            with pytest.MonkeyPatch.context() as process:
+                process.setenv("NOMEMORY_EMBEDDER", self.embedder)
+                ensure_running(self.home.create(), use, idle_s)
             yield self.home
 
     def server(self) -> int | None:
@@ -89,7 +96,7 @@ class LocalHome:
         assert until(lambda: not self.servers())
 
     def run(self, *arguments: str, answer: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run `nomemory` and confirm its prompts."""
+        """Run `nomemory` in its own process, and confirm its prompts."""
         return subprocess.run(
             [NOMEMORY, *arguments],
             env=self.environment,
@@ -99,6 +106,11 @@ class LocalHome:
             check=False,
             input=answer,
         )
+
+    def invoke(self, *arguments: str, answer: str | None = None) -> Result:
+        """Run `nomemory` in this process."""
+        only_ours = dict.fromkeys(os.environ) | self.environment
+        return CliRunner().invoke(nomemory, arguments, input=answer, env=only_ours)
 
     def hook(self, agent: str, event: Mapping[str, object] | bytes, user: str | None = None) -> str:
         """Run a hook as an agent does; return its output."""

@@ -51,8 +51,8 @@ TURN = [("1", RULE), ("terminal", "port=7710"), ("2", "Noted.")]
 @pytest.fixture
 def plugin(served: LocalHome) -> Path:
     """The plugin as it is installed."""
-    done = served.run("agent", "install", "hermes", "--user", served.user, "--yes")
-    assert done.returncode == 0, done.stderr
+    done = served.invoke("agent", "install", "hermes", "--user", served.user, "--yes")
+    assert done.exit_code == 0, done.stderr
     return served.root / ".hermes/plugins/nomemory/__init__.py"
 
 
@@ -199,7 +199,9 @@ def test_a_server_with_an_api_key_is_used_instead_of_the_local_memory(
     caplog.set_level(logging.WARNING, "nomemory_plugin")
     keyring = Keyring(tmp_path / "keys.json")
     key = keyring.key("query", "ingest", "act-as")
-    settings = Settings.from_environment(data=tmp_path / "data", listen="127.0.0.1:0", api_keys=keyring.path)
+    settings = Settings.from_environment(
+        data=tmp_path / "data", listen="127.0.0.1:0", api_keys=keyring.path, embedder="none"
+    )
     with started(settings) as server, Client(server.target, api_key=key) as client:
         monkeypatch.setenv("NOMEMORY_TARGET", server.target)
         provider = providers.create("h1")

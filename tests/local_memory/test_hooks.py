@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -115,7 +116,7 @@ def test_codex_transcript_is_read_incrementally_without_injected_messages(served
     )
     served.hook("codex", event("Stop", transcript, "c1"))
     assert stored(served, ("1", "Which port?"), ("exec_command", "port=7710"), ("2", "7710."))
-    again = served.run("import", "--target", "local", "--user", served.user, str(transcript))
+    again = served.invoke("import", "--target", "local", "--user", served.user, str(transcript))
     assert "3 unchanged" in again.stdout, again.stdout
 
 
@@ -191,6 +192,7 @@ def test_new_session_gets_the_active_rules(served: LocalHome, transcript: Path) 
 
 
 def test_rules_are_added_to_the_first_prompt_if_no_server_ran_at_session_start(at: LocalHome, transcript: Path) -> None:
+    at = dataclasses.replace(at, embedder="auto")
     with at.served():
         remember(at, *RULES)
     at.stop()

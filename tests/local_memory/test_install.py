@@ -39,21 +39,21 @@ def test_uninstall_restores_the_original_settings_file(at: LocalHome, name: str,
     path = settings(at, name)
     put(path, before)
     for _ in range(2):  # repeating it changes nothing
-        done = at.run("agent", "install", name, "--yes")
-        assert done.returncode == 0, done.stderr
+        done = at.invoke("agent", "install", name, "--yes")
+        assert done.exit_code == 0, done.stderr
     assert path.read_text().count("hook.py") == len(AGENTS[name].events)
-    assert at.run("agent", "uninstall", name, "--yes").returncode == 0
+    assert at.invoke("agent", "uninstall", name, "--yes").exit_code == 0
     assert (path.read_text(encoding="utf-8") if path.exists() else None) == before
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_uninstall_keeps_later_changes_of_the_settings_file(at: LocalHome, name: str) -> None:
     path = settings(at, name)
-    at.run("agent", "install", name, "--yes")
+    at.invoke("agent", "install", name, "--yes")
     now = json.loads(path.read_text())
     now["hooks"]["Stop" if name != "cursor" else "stop"] = [{"hooks": [USER_HOOK]}, *now["hooks"].get("Stop", [])]
     path.write_text(json.dumps(now | {"later": True}))
-    assert at.run("agent", "uninstall", name, "--yes").returncode == 0
+    assert at.invoke("agent", "uninstall", name, "--yes").exit_code == 0
     rest = json.loads(path.read_text())
     assert rest.pop("version", 1) == 1
     assert rest == {"hooks": {"Stop" if name != "cursor" else "stop": [{"hooks": [USER_HOOK]}]}, "later": True}
@@ -61,9 +61,9 @@ def test_uninstall_keeps_later_changes_of_the_settings_file(at: LocalHome, name:
 
 def test_uninstall_after_reinstall_keeps_other_changes(at: LocalHome) -> None:
     path = settings(at, "claude-code")
-    at.run("agent", "install", "claude-code", "--yes")
+    at.invoke("agent", "install", "claude-code", "--yes")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"later": True}))
-    at.run("agent", "install", "claude-code", "--yes")
+    at.invoke("agent", "install", "claude-code", "--yes")
     assert at.run("agent", "uninstall", "claude-code", "--yes").returncode == 0
     assert json.loads(path.read_text()) == {"later": True}
 
@@ -71,7 +71,7 @@ def test_uninstall_after_reinstall_keeps_other_changes(at: LocalHome) -> None:
 def test_settings_without_nomemory_hooks_are_unchanged(at: LocalHome) -> None:
     path = settings(at, "codex")
     put(path, BEFORE["odd spaces"])
-    assert at.run("agent", "uninstall", "codex", "--yes").returncode == 0
+    assert at.invoke("agent", "uninstall", "codex", "--yes").exit_code == 0
     assert path.read_text(encoding="utf-8") == BEFORE["odd spaces"]
 
 
@@ -97,8 +97,8 @@ def test_install_shows_the_diff_and_asks_for_confirmation(at: LocalHome) -> None
 def test_malformed_settings_are_not_changed(at: LocalHome, broken: str) -> None:
     path = settings(at, "claude-code")
     put(path, broken)
-    refused = at.run("agent", "install", "claude-code", "--yes")
-    assert (refused.returncode, "nothing was changed" in refused.stderr) == (1, True)
+    refused = at.invoke("agent", "install", "claude-code", "--yes")
+    assert (refused.exit_code, "nothing was changed" in refused.stderr) == (1, True)
     assert path.read_text() == broken
 
 
@@ -108,7 +108,7 @@ def test_symbolic_link_is_preserved(at: LocalHome) -> None:
     path = settings(at, "claude-code")
     path.parent.mkdir()
     path.symlink_to(real)
-    at.run("agent", "install", "claude-code", "--yes")
+    at.invoke("agent", "install", "claude-code", "--yes")
     assert path.is_symlink()
     assert "hook.py" in real.read_text()
 
@@ -126,9 +126,9 @@ def test_plugin_registers_the_same_events_and_existing_commands(at: LocalHome) -
     plugin = Path("plugins/nomemory")
     hooks = json.loads((plugin / "hooks/hooks.json").read_text())["hooks"]
     assert tuple(hooks) == AGENTS["claude-code"].events
-    for ((entry,),) in ((item["hooks"] for item in entries) for entries in hooks.values()):
-        words = shlex.split(entry["command"].removesuffix(" || true"))
-        done = at.run(*words[1:], answer="{}")
-        assert (words[0], done.returncode, done.stdout, done.stderr) == ("nomemory", 0, "", "")
+    (command,) = {entry["command"] for ((entry,),) in ((item["hooks"] for item in of) for of in hooks.values())}
+    words = shlex.split(command.removesuffix(" || true"))
+    done = at.run(*words[1:], answer="{}")
+    assert (words[0], done.returncode, done.stdout, done.stderr) == ("nomemory", 0, "", "")
     (served,) = json.loads((plugin / ".claude-plugin/plugin.json").read_text())["mcpServers"].values()
     assert served == {"command": "nomemory", "args": ["mcp", "--local"]}

@@ -65,11 +65,11 @@ def host(plugin: Path) -> Iterator[Host]:
 
 
 @pytest.fixture
-def plugin(at: LocalHome) -> Path:
+def plugin(served: LocalHome) -> Path:
     """The plugin as it is installed."""
-    done = at.run("agent", "install", "opencode", "--user", "ann", "--yes")
-    assert done.returncode == 0, done.stderr
-    return at.root / ".config/opencode/plugins/nomemory.js"
+    done = served.invoke("agent", "install", "opencode", "--user", served.user, "--yes")
+    assert done.exit_code == 0, done.stderr
+    return served.root / ".config/opencode/plugins/nomemory.js"
 
 
 def message(number: int, role: str, *parts: dict[str, Any], **more: object) -> dict[str, Any]:
@@ -99,15 +99,15 @@ SESSION = [
 
 
 @needs_node
-def test_session_is_stored_once_and_recalled_in_another(at: LocalHome, plugin: Path) -> None:
-    with at.served(), host(plugin) as opencode:
+def test_session_is_stored_once_and_recalled_in_another(served: LocalHome, plugin: Path) -> None:
+    with host(plugin) as opencode:
         opencode.call("session", "s1", {"info": {}, "messages": SESSION})
         for _ in range(2):
             opencode.idle("s1")
         expected = [("1", RULE), ("bash", "7710"), ("2", "The gateway is on port 7710.")]
-        assert until(lambda: at.list_turns() == expected), at.list_turns()
-        with at.calls() as client:
-            stored = next(client.iter_messages("ann"))
+        assert until(lambda: served.list_turns() == expected), served.list_turns()
+        with served.calls() as client:
+            stored = next(client.iter_messages(served.user))
         assert (stored.conversation_id, dict(stored.metadata)) == ("s1", {"agent": "opencode", "project": "harbour"})
         question = "Which port does the gateway listen on?"
         sessions = (f"new {number}" for number in count())
@@ -124,13 +124,13 @@ def test_session_is_stored_once_and_recalled_in_another(at: LocalHome, plugin: P
 
 
 @needs_node
-def test_subagent_sessions_are_neither_stored_nor_changed(at: LocalHome, plugin: Path) -> None:
-    with at.served(), host(plugin) as opencode:
+def test_subagent_sessions_are_neither_stored_nor_changed(served: LocalHome, plugin: Path) -> None:
+    with host(plugin) as opencode:
         opencode.call("session", "s1", {"info": {}, "messages": SESSION[:1]})
         opencode.call("session", "s2", {"info": {"parentID": "s1"}, "messages": SESSION[2:]})
         opencode.idle("s2")
         opencode.idle("s1")
-        assert until(lambda: at.list_turns() == [("1", RULE)])
+        assert until(lambda: served.list_turns() == [("1", RULE)])
         opencode.call("session", "s3", {"info": {"parentID": "s1"}, "messages": []})
         assert until(lambda: opencode.prompt("s4", "Which port does the gateway listen on?") != [])
         assert opencode.prompt("s3", "Which port does the gateway listen on?") == []
@@ -155,11 +155,11 @@ def test_missing_hook_program_is_logged_once_and_does_not_stop_the_agent(plugin:
 
 @needs_opencode
 def test_opencode_stores_turns_and_sends_related_messages_to_the_model(
-    at: LocalHome, plugin: Path, tmp_path: Path
+    served: LocalHome, plugin: Path, tmp_path: Path
 ) -> None:
     project = tmp_path / "harbour"
     project.mkdir()
-    with at.served(), model_for_agents() as model:
+    with model_for_agents() as model:
         provider = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": model.url, "apiKey": "none"}}
         settings = {
             "autoupdate": False,
@@ -170,13 +170,13 @@ def test_opencode_stores_turns_and_sends_related_messages_to_the_model(
 
         def run(prompt: str) -> None:
             command = [str(shutil.which("opencode")), "run", prompt]
-            environment = {**at.environment, "PATH": os.environ["PATH"]}
+            environment = {**served.environment, "PATH": os.environ["PATH"]}
             done = subprocess.run(
                 command, cwd=project, env=environment, capture_output=True, text=True, timeout=180, check=False
             )
             assert done.returncode == 0, done.stderr
 
         run(RULE)
-        assert until(lambda: [name for name, _ in at.list_turns()] == ["1", "2"]), at.list_turns()
+        assert until(lambda: [name for name, _ in served.list_turns()] == ["1", "2"]), served.list_turns()
         run("Which port does the gateway listen on?")
         assert RULES in json.dumps(model.bodies[-1]["messages"][-1])

@@ -17,13 +17,13 @@ FILES = {"hermes": ".hermes/plugins/nomemory/__init__.py", "opencode": ".config/
 def test_plugin_is_reinstalled_and_removed(at: LocalHome, name: str) -> None:
     path = at.root / FILES[name]
     for user in ("ann", 'o"brien'):
-        done = at.run("agent", "install", name, "--user", user, "--yes")
-        assert done.returncode == 0, done.stderr
+        done = at.invoke("agent", "install", name, "--user", user, "--yes")
+        assert done.exit_code == 0, done.stderr
     text = path.read_text()
     assert ('"o\\"brien"' in text, '"ann"' in text, str(at.home.root) in text) == (True, False, True)
-    assert at.run("agent", "uninstall", name, "--yes").returncode == 0
+    assert at.invoke("agent", "uninstall", name, "--yes").exit_code == 0
     assert not path.exists()
-    assert at.run("agent", "uninstall", name, "--yes").returncode == 0
+    assert at.invoke("agent", "uninstall", name, "--yes").exit_code == 0
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -32,8 +32,8 @@ def test_file_of_another_plugin_is_unchanged(at: LocalHome, name: str) -> None:
     path.parent.mkdir(parents=True)
     path.write_text("# another plugin\n")
     for command in ("install", "uninstall"):
-        refused = at.run("agent", command, name, "--yes")
-        assert (refused.returncode, "is not a NoMemory plugin" in refused.stderr) == (1, True)
+        refused = at.invoke("agent", command, name, "--yes")
+        assert (refused.exit_code, "is not a NoMemory plugin" in refused.stderr) == (1, True)
     assert path.read_text() == "# another plugin\n"
 
 

@@ -14,7 +14,8 @@ from nomemory.server.runtime.processes.ipc_connection import PipeConnection
 from nomemory.server.runtime.processes.watchdog import Watchdog, WatchPolicy
 
 IDLE = BEGIN + "time.sleep(100)"
-BUSY = BEGIN + "end = time.monotonic() + 3\nwhile time.monotonic() < end: pass\npipe.receive_calls(wait=True)"
+BUSY = BEGIN + "end = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass\npipe.receive_calls(wait=True)"
+BUSY_FOR_LONG = BUSY.replace("1.5", "100")
 ANSWERING = BEGIN + "pipe.receive_calls(wait=True)"
 GREEDY = BEGIN + "taken = bytearray(300 << 20)\npipe.receive_calls(wait=True)"
 
@@ -53,7 +54,7 @@ async def test_a_busy_worker_may_be_silent_for_longer() -> None:
 
 
 async def test_a_busy_worker_that_is_silent_for_too_long_is_killed() -> None:
-    async with watched(BUSY, policy(busy_timeout_s=0.5)) as (watching, pipe):
+    async with watched(BUSY_FOR_LONG, policy(busy_timeout_s=0.5)) as (watching, pipe):
         await asyncio.wait_for(watching, 60)
         await asyncio.wait_for(pipe.wait_closed(), 60)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from recall.llm.chat_script import SECRET, Answer, Body, ChatScript, Reply, format_of, raw, says, status, usage_of
 
@@ -12,6 +14,13 @@ from nomemory.recall.model.model_reading import ModelFailureKind, TokenUsage
 
 SCHEMA = {"type": "object", "properties": {"stop": {"type": "boolean"}}}
 PROMPT = Prompt("the rules", "the question", "next_call", SCHEMA)
+
+
+@pytest.fixture(autouse=True)
+def no_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep clients from reading the certificates of this machine, which would take most of the time of each test."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
 
 
 def knows(*formats: str, code: int = 400) -> Answer:

@@ -1,6 +1,6 @@
 """Tests for the chat client with a real OpenAI-compatible server and a small model.
 
-The test takes about 15 seconds on one core and sends one request. It is skipped with a reason if the model cannot be
+The test takes a few seconds on one core and sends one request. It is skipped with a reason if the model cannot be
 installed.
 """
 
@@ -56,9 +56,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 async def model(url: str) -> AsyncIterator[ChatEndpoint]:
-    """A client with a low token limit, because small models often do not stop by themselves."""
+    """A client with a low token limit, because such models rarely complete the answer, and each token takes time."""
     async with create_client(url, None, PATIENCE_S) as client:
-        yield ChatEndpoint(client, "small", timeout_s=PATIENCE_S, max_tokens=160)
+        yield ChatEndpoint(client, "small", timeout_s=PATIENCE_S, max_tokens=48)
 
 
 async def test_model_answer_matches_the_schema_or_is_rejected(model: ChatEndpoint) -> None:
@@ -70,6 +70,7 @@ async def test_model_answer_matches_the_schema_or_is_rejected(model: ChatEndpoin
         "Answer from the messages.", f"Do I eat spicy food?\n{messages}", "memory_view", build_answer_schema()
     )
     reply = await model.ask(prompt)
+    assert reply.text.startswith("{"), "the server enforces the schema"
     with suppress(InvalidAnswerError):
         answer = parse_answer(reply.text, str, UTC)
         assert all(statement.text and statement.section in Section for statement in answer.draft.statements)
