@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,9 +32,10 @@ def is_within(module: str, *packages: str) -> bool:
     return any(f"{module}.".startswith(f"{package}.") for package in packages)
 
 
-def imports(file: Path) -> set[str]:
+@cache
+def imports(file: Path) -> frozenset[str]:
     """Return all imports of a file, including nested ones and those for type checking."""
-    return {name for node in ast.walk(ast.parse(file.read_text("utf-8"))) for name in _imported(node)}
+    return frozenset(name for node in ast.walk(ast.parse(file.read_text("utf-8"))) for name in _imported(node))
 
 
 def _imported(node: ast.AST) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from identity.calls import bearer, listing, recall, refused
+from identity.calls import bearer, listing, recall, refused, write
 from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
 from identity.logged_server import calls_in, logging_to
@@ -36,10 +36,13 @@ def test_log_contains_callers_but_no_secrets(tmp_path: Path, user: str) -> None:
         assert secret[:-3] not in log
 
 
-def test_local_server_logs_unverified_user_identity(tmp_path: Path, user: str) -> None:
-    with logging_to(tmp_path / "log", audit_log="false") as channel:
+def test_log_of_a_local_server_without_audit_log_has_unverified_identities_but_no_user_ids(
+    tmp_path: Path, user: str
+) -> None:
+    with logging_to(tmp_path / "log", audit_log="false", embedding_dimension="4") as channel:
         recall(channel, user, (("x-user-id", user),))
-        listing(channel, user)
+        write(channel, user)
     log = (tmp_path / "log").read_text()
     assert calls_in(log) == [("local", "x-user-id", "OK"), ("local", None, "OK")]
+    assert '"audit"' not in log
     assert user not in log

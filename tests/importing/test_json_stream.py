@@ -17,9 +17,9 @@ from nomemory.importing.record import Record, RejectedRecord
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=12,
+    max_leaves=6,
 )
-OBJECTS = st.lists(st.dictionaries(st.text(max_size=5), JSON, min_size=1, max_size=4), min_size=1, max_size=8)
+OBJECTS = st.lists(st.dictionaries(st.text(max_size=5), JSON, min_size=1, max_size=3), min_size=1, max_size=5)
 SAME_DIRECTORY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -119,13 +119,11 @@ def test_invalid_item_does_not_affect_other_items(path: Path) -> None:
     assert locations(items) == [("item", number) for number in range(1, 8)]
 
 
-@pytest.mark.parametrize(
-    "content", [b"[" * 3_000_000, b'{"a' * 1_000_000, b'["a",' * 1_000_000, b'["' + b"\\" * 3_000_000]
-)
+@pytest.mark.parametrize("content", [b"[" * 1_000_000, b'{"a' * 300_000, b'["a",' * 300_000, b'["' + b"\\" * 1_000_000])
 def test_parsing_time_is_linear(path: Path, content: bytes) -> None:
     began = time.process_time()
     assert all(isinstance(item, RejectedRecord) for item in read(path, content))
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 5
 
 
 def test_item_text_is_preserved_exactly(path: Path) -> None:
@@ -158,8 +156,8 @@ def test_arbitrary_bytes_are_parsed_or_rejected(path: Path, content: bytes) -> N
 
 
 def test_consumed_bytes_equal_the_file_size(path: Path) -> None:
-    content = b'{"a": 1}\n' * 100_000
+    content = b'{"a": 1}\n' * 40_000
     path.write_bytes(content)
     source = ImportFile(str(path))
-    assert sum(1 for _ in read_json_values(source)) == 100_000
+    assert sum(1 for _ in read_json_values(source)) == 40_000
     assert source.consumed == len(source.content) == len(content)

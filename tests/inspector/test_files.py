@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,12 @@ FILES = sorted(
 SCRIPTS = [file for file in FILES if file.endswith(".js")]
 
 
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    with httpx.Client() as client:
+        yield client
+
+
 def text(name: str) -> str:
     return ((THEME if (THEME / name).exists() else FOLDER) / name).read_text("utf-8")
 
@@ -43,9 +50,9 @@ def test_inspector_enables_http_on_loopback() -> None:
     assert get_http_address(Settings.from_environment(inspector=True, http_listen="127.0.0.1:0")) == "127.0.0.1:0"
 
 
-def test_files_are_served_with_security_headers(inspected: Inspected) -> None:
+def test_files_are_served_with_security_headers(inspected: Inspected, client: httpx.Client) -> None:
     for name in ["", *FILES]:
-        answer = httpx.get(inspected.url + name)
+        answer = client.get(inspected.url + name)
         assert answer.status_code == 200, name
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
@@ -60,11 +67,11 @@ def test_files_are_served_with_security_headers(inspected: Inspected) -> None:
         assert "set-cookie" not in answer.headers
 
 
-def test_inspector_explorer_and_site_share_the_theme(inspected: Inspected) -> None:
+def test_inspector_explorer_and_site_share_the_theme(inspected: Inspected, client: httpx.Client) -> None:
     for name in ("tokens.css", "elements.css", "mark.svg"):
-        assert httpx.get(inspected.url + name).content == httpx.get(f"{inspected.server.http}/{name}").content
+        assert client.get(inspected.url + name).content == client.get(f"{inspected.server.http}/{name}").content
         for page in (inspected.url, f"{inspected.server.http}/"):
-            assert f'href="{name}"' in httpx.get(page).text
+            assert f'href="{name}"' in client.get(page).text
     website = Path(__file__).parents[2] / "website"
     assert "[tokens.css, style.css]" in (website / "mkdocs.yml").read_text("utf-8")
     styles = [file for folder in (FOLDER.parent, website) for file in folder.rglob("*.css")]
@@ -86,14 +93,14 @@ def test_other_files_are_not_served(inspected: Inspected) -> None:
         assert reply.startswith(b"HTTP/1.1 404 "), path
 
 
-def test_url_without_trailing_slash_redirects(inspected: Inspected) -> None:
-    answer = httpx.get(inspected.url.rstrip("/"))
+def test_url_without_trailing_slash_redirects(inspected: Inspected, client: httpx.Client) -> None:
+    answer = client.get(inspected.url.rstrip("/"))
     assert (answer.status_code, answer.headers["location"]) == (308, "/inspect/")
 
 
-def test_other_host_names_and_origins_are_rejected(inspected: Inspected) -> None:
+def test_other_host_names_and_origins_are_rejected(inspected: Inspected, client: httpx.Client) -> None:
     for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
-        assert httpx.get(inspected.url, headers=headers).status_code == 403
+        assert client.get(inspected.url, headers=headers).status_code == 403
 
 
 def test_server_without_credentials_requires_loopback_for_inspector(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -22,8 +22,9 @@ from proofs.grpc_transport import GrpcTransport
 
 Call = tuple[Attacker, Message, Metadata]
 
+NAMES = ("{victim}", "b/{victim}")
 SPELLINGS = (
-    "{victim}", "b/{victim}", "/b/{victim}", "../b/{victim}", "a/../b/{victim}", "./{victim}", "b", "b/", "/", "..",
+    *NAMES, "/b/{victim}", "../b/{victim}", "a/../b/{victim}", "./{victim}", "b", "b/", "/", "..",
     "*", "%", "_", "", " ", "{victim} ", "{victim}\n", "\n{victim}", "{victim}\0", "{victim}\u200b", "{VICTIM}",
     "b\u2215{victim}", "b%2F{victim}", "b\\{victim}", "' OR 1=1 --", "x", "\U0001f525",
 )  # fmt: skip
@@ -64,23 +65,27 @@ def values(world: World, user_id: str, cursor: str = "", at_least: str = "") -> 
     }
 
 
-def spellings(world: World) -> Iterator[str]:
-    """Yield ids that might resolve to victims with guessable ids."""
+def spelled(world: World, forms: Sequence[str]) -> list[str]:
+    """Return ids that might resolve to victims with guessable ids."""
     guessable = [victim.user_id.removeprefix("b/") for victim in world.victims if "lin-" in victim.user_id]
-    for victim in guessable:
-        yield from (form.format(victim=victim, VICTIM=victim.upper()) for form in SPELLINGS)
+    ids = (form.format(victim=victim, VICTIM=victim.upper()) for victim in guessable for form in forms)
+    return list(dict.fromkeys(ids))
 
 
 def calls_by_name(world: World, method: RpcMethod) -> Iterator[Call]:
-    """Request the attacker's own user, and victims in every spelling, alone and with the own id."""
+    """Request the attacker's own user and victims: in every spelling, and by name together with the own id.
+
+    Callers whose credentials are rejected only use the names, because no id of theirs is read.
+    """
     for attacker in world.attackers:
-        others = spellings(world) if attacker.may_name_others else ()
-        for user_id in (attacker.user_id, *others):
-            named: Metadata = (("x-user-id-bin", user_id.encode()),)
+        own_id = attacker.user_id
+        others = spelled(world, SPELLINGS if own_id else NAMES) if attacker.may_name_others else []
+        attempts: list[tuple[str, Metadata]] = [(user_id, ()) for user_id in (own_id, *others)]
+        if own_id and others:
+            attempts += [(user_id, (("x-user-id", own_id),)) for user_id in (own_id, *spelled(world, NAMES))]
+        for user_id, before in attempts:
             request = filled(method.request_type, values(world, user_id))
-            yield attacker, request, (*attacker.metadata, *named)
-            if attacker.may_name_others and attacker.user_id:
-                yield attacker, request, (*attacker.metadata, ("x-user-id", attacker.user_id), *named)
+            yield attacker, request, (*attacker.metadata, *before, ("x-user-id-bin", user_id.encode()))
 
 
 def calls_with_tokens(world: World, method: RpcMethod) -> Iterator[Call]:
@@ -93,9 +98,12 @@ def calls_with_tokens(world: World, method: RpcMethod) -> Iterator[Call]:
         at = chance.randrange(len(token))
         pairs.append((token[:at] + chance.choice("AZaz09-_") + token[at + 1 :], token[: chance.randrange(len(token))]))
     for attacker in world.attackers:
-        for cursor, at_least in pairs:
-            request = filled(method.request_type, values(world, attacker.user_id, cursor, at_least))
-            yield attacker, request, (*attacker.metadata, ("x-user-id", attacker.user_id))
+        own_id = attacker.user_id
+        used_pairs = pairs if own_id else pairs[:1]  # as in `calls_by_name`
+        requests = [filled(method.request_type, values(world, own_id, *pair)) for pair in used_pairs]
+        for n, request in enumerate(requests):
+            if request not in requests[:n]:  # most methods have only one of the two fields
+                yield attacker, request, (*attacker.metadata, ("x-user-id", own_id))
 
 
 def findings(world: World, method: RpcMethod, calls: Iterator[Call]) -> list[Finding]:

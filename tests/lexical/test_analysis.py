@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import unicodedata
 
 import pytest
@@ -15,7 +14,6 @@ from nomemory.text.stems import IRREGULAR_BASES
 from nomemory.text.stop_words import STOP_WORDS
 
 ANYTHING = st.text(st.characters(), max_size=60)
-EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1)]
 
 
 def texts(text: str) -> list[str]:
@@ -24,17 +22,6 @@ def texts(text: str) -> list[str]:
 
 def term_texts(text: str) -> list[str]:
     return [term.text for term in extract_ranking_terms(tokenize(text))]
-
-
-def test_normalization_maps_each_character_to_one_and_is_idempotent() -> None:
-    once = [normalize(character) for character in EVERY_CHARACTER]
-    assert {len(character) for character in once} == {1}
-    assert [normalize(character) for character in once] == once
-
-
-def test_normalization_preserves_spaces() -> None:
-    changed = [c for c in EVERY_CHARACTER if c.isspace() != normalize(c).isspace()]
-    assert changed == []
 
 
 @given(ANYTHING)

@@ -16,7 +16,7 @@ from nomemory.server.search.grammar.grammar import parse_query
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.highlight import HighlightLimits, highlight
 
-STRINGS, REMOTE_STRINGS = 5_000, 1_000
+STRINGS, REMOTE_STRINGS = 1_500, 500
 """A string costs a database more."""
 
 PIECES = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,13 +155,15 @@ def test_arbitrary_text_is_a_query_and_blank_text_is_empty(text: str) -> None:
 
 
 @pytest.mark.parametrize("unit", ['"', "「", "(", ")", "-", "'", "NOT ", "a AND ", "( )", "(-"])
-def test_queries_of_100000_characters_are_parsed(unit: str) -> None:
-    assert not parse_query((unit * 100_000)[:100_000], BOUNDLESS).is_empty
+def test_long_queries_are_parsed_in_linear_time(unit: str) -> None:
+    began = time.process_time()
+    assert not parse_query((unit * 20_000)[:20_000], BOUNDLESS).is_empty
+    assert time.process_time() - began < 4
 
 
 def test_deep_nesting_is_rejected_without_recursion() -> None:
     with pytest.raises(Fault):
-        parse_query("(" * 100_000 + "a" + ")" * 100_000, BOUNDLESS)
+        parse_query("(" * 20_000 + "a" + ")" * 20_000, BOUNDLESS)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,10 @@ class Log:
         nameless = [message._replace(message_id="") for message in messages]
         return await self.writer.write(nameless, on_conflict=OnConflict.REFUSE, request_id=request_id)
 
+    async def erase(self, *users: str) -> None:
+        for user in users:
+            await self.writer.erase(user)
+
     async def sweep(self, limit: int = 100) -> int:
         removed, after = 0, ""
         while True:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import fields
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from log.engine import Engine, Log
+from log.engine import Log
 from log.test_message_log import filters, messages, new_message, oracle
 
 from nomemory.server.message import Message, Role
@@ -38,24 +37,18 @@ async def test_every_filter_field_restricts_a_deletion(log: Log, field: str) -> 
 
 @given(stored=messages, message_filter=filters)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_deletion_keeps_messages_outside_its_filter(
-    engine: Engine, tmp_path_factory: pytest.TempPathFactory, stored: list[Message], message_filter: Filter
+async def test_a_deletion_keeps_messages_outside_its_filter(
+    log: Log, *, stored: list[Message], message_filter: Filter
 ) -> None:
-    async def left() -> tuple[int, list[Message], list[Message]]:
-        log = await engine(tmp_path_factory.mktemp("log"))
-        await log.write(*stored)
-        deleted = (await log.writer.delete_matching("u", message_filter)).deleted
-        counted = (await log.reader.count_users_and_messages("u")).messages
-        rest, others = await log.everything(), await log.everything("v")
-        assert counted == len(rest)
-        await log.close()
-        return deleted, rest, others
-
-    deleted, rest, others = asyncio.run(left())
+    await log.erase("u", "v")  # the messages of the previous example
+    await log.write(*stored)
+    deleted = (await log.writer.delete_matching("u", message_filter)).deleted
+    rest = await log.everything()
+    assert (await log.reader.count_users_and_messages("u")).messages == len(rest)
     gone = oracle(stored, "u", message_filter)
     assert deleted == len(gone)
     assert rest == [message for message in oracle(stored, "u", EVERYTHING) if message not in gone]
-    assert others == oracle(stored, "v", EVERYTHING)
+    assert await log.everything("v") == oracle(stored, "v", EVERYTHING)
 
 
 async def test_the_feed_has_every_message_that_a_filter_deleted(log: Log) -> None:

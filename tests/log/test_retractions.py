@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from log.engine import Engine, Log
@@ -157,24 +155,19 @@ def expected(stored: dict[tuple[str, str], Message], user: str) -> dict[str, str
 
 @given(changes=st.lists(writes | deletes | others, max_size=8))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_read_marks_retracted_messages_like_the_reference_model(
-    engine: Engine,
-    tmp_path_factory: pytest.TempPathFactory,
+async def test_every_read_marks_retracted_messages_like_the_reference_model(
+    log: Log,
     *,
     changes: list[tuple],  # type: ignore[type-arg]
 ) -> None:
-    async def follow() -> None:
-        log = await engine(tmp_path_factory.mktemp("log"))
-        stored = dict[tuple[str, str], Message]()
-        for change in changes:
-            await do(log, stored, change)
-            for user in USERS:
-                expected_marks = expected(stored, user)
-                assert all(
-                    read_marks == expected_marks
-                    for read_marks in await read_in_every_way(log, user)
-                    if read_marks or expected_marks
-                )
-        await log.close()
-
-    asyncio.run(follow())
+    await log.erase(*USERS)  # the messages of the previous example
+    stored = dict[tuple[str, str], Message]()
+    for change in changes:
+        await do(log, stored, change)
+        for user in USERS:
+            expected_marks = expected(stored, user)
+            assert all(
+                read_marks == expected_marks
+                for read_marks in await read_in_every_way(log, user)
+                if read_marks or expected_marks
+            )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from log.engine import Engine, open_sqlite_log
+from log.engine import Engine, Log, open_sqlite_log
 from log.test_message_log import filters, messages, oracle
 
 from nomemory.server import wire
@@ -35,51 +34,37 @@ def summed_up(stored: list[Message], user: str) -> list[ConversationSummary]:
 
 @given(stored=messages, message_filter=filters)
 @HERE
-def test_counts_conversations_and_users_equal_brute_force(
-    engine: Engine, tmp_path_factory: pytest.TempPathFactory, stored: list[Message], message_filter: Filter
+async def test_counts_conversations_and_users_equal_brute_force(
+    log: Log, *, stored: list[Message], message_filter: Filter
 ) -> None:
-    async def look() -> None:
-        log = await engine(tmp_path_factory.mktemp("log"))
-        await log.write(*stored)
-        names = sorted({message.user_id for message in stored})
-        for user in names:
-            assert await log.reader.count_messages(user, message_filter) == len(oracle(stored, user, message_filter))
-            pinned = await log.reader.read_user_sequence(user)
-            assert await log.reader.list_conversations(user, pinned=pinned) == summed_up(stored, user)
-        live_counts = [(user, len(oracle(stored, user, EVERYTHING))) for user in names]
-        counts = [(user, messages) for user, messages in live_counts if messages]
-        assert await log.reader.list_users(after="", limit=100) == counts
-        assert await log.reader.list_users(after=counts[0][0] if counts else "", limit=1) == counts[1:2]
-        await log.close()
-
-    asyncio.run(look())
+    await log.erase("u", "v")  # the messages of the previous example
+    await log.write(*stored)
+    names = sorted({message.user_id for message in stored})
+    for user in names:
+        assert await log.reader.count_messages(user, message_filter) == len(oracle(stored, user, message_filter))
+        pinned = await log.reader.read_user_sequence(user)
+        assert await log.reader.list_conversations(user, pinned=pinned) == summed_up(stored, user)
+    live_counts = [(user, len(oracle(stored, user, EVERYTHING))) for user in names]
+    counts = [(user, messages) for user, messages in live_counts if messages]
+    assert await log.reader.list_users(after="", limit=100) == counts
+    assert await log.reader.list_users(after=counts[0][0] if counts else "", limit=1) == counts[1:2]
 
 
 @given(stored=messages, message_filter=filters, size=st.integers(1, 5), late=messages)
 @HERE
-def test_oldest_first_pages_equal_brute_force_during_writes(
-    engine: Engine,
-    tmp_path_factory: pytest.TempPathFactory,
-    *,
-    stored: list[Message],
-    message_filter: Filter,
-    size: int,
-    late: list[Message],
+async def test_oldest_first_pages_equal_brute_force_during_writes(
+    log: Log, *, stored: list[Message], message_filter: Filter, size: int, late: list[Message]
 ) -> None:
-    async def walk() -> list[Message]:
-        log = await engine(tmp_path_factory.mktemp("log"))
-        await log.write(*stored)
-        pinned, after, walked = await log.reader.read_sequence(), None, list[Message]()
-        while wires := await log.reader.read_encoded_page(
-            "u", message_filter, after=after, pinned=pinned, limit=size, oldest_first=True
-        ):
-            walked += map(wire.decode, wires)
-            after = MessagePosition(*wire.build_sort_key(wires[-1]))
-            await log.write(*late, on_conflict=OnConflict.SKIP)
-        await log.close()
-        return walked
-
-    assert asyncio.run(walk()) == oracle(stored, "u", message_filter)[::-1]
+    await log.erase("u", "v")
+    await log.write(*stored)
+    pinned, after, walked = await log.reader.read_sequence(), None, list[Message]()
+    while wires := await log.reader.read_encoded_page(
+        "u", message_filter, after=after, pinned=pinned, limit=size, oldest_first=True
+    ):
+        walked += map(wire.decode, wires)
+        after = MessagePosition(*wire.build_sort_key(wires[-1]))
+        await log.write(*late, on_conflict=OnConflict.SKIP)
+    assert walked == oracle(stored, "u", message_filter)[::-1]
 
 
 async def test_pinned_conversations_exclude_removed_messages(engine: Engine, tmp_path: Path) -> None:

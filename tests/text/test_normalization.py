@@ -1,4 +1,4 @@
-"""Tests that characters are normalized on demand, with the same result as a complete table."""
+"""Tests for the normalization of every character, which is computed on demand."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from nomemory.text import normalization
 from nomemory.text.normalization import normalize
 
 EVERY_CODE = range(sys.maxunicode + 1)
+EVERY_CHARACTER = "".join(map(chr, EVERY_CODE))
 SURROGATES = range(0xD800, 0xE000)
 HAN = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x34000))
 
@@ -31,10 +32,22 @@ def table_of_all() -> dict[int, str]:
 
 
 def test_lazy_normalization_equals_a_complete_table() -> None:
-    every = "".join(map(chr, EVERY_CODE))
-    expected = every.translate(table_of_all())
-    assert normalize(every) == expected
-    assert normalize(every) == expected, "the cached forms are equal"
+    expected = EVERY_CHARACTER.translate(table_of_all())
+    assert normalize(EVERY_CHARACTER) == expected
+    assert normalize(EVERY_CHARACTER) == expected, "the cached forms are equal"
+
+
+def test_normalization_maps_each_character_to_one_and_is_idempotent() -> None:
+    separated = normalize("0".join(EVERY_CHARACTER))
+    once = separated[::2]
+    assert separated[1::2] == "0" * (len(EVERY_CHARACTER) - 1), "each character between two zeros has one form"
+    assert len(once) == len(EVERY_CHARACTER)
+    assert normalize(once) == once
+
+
+def test_normalization_preserves_spaces() -> None:
+    forms = zip(EVERY_CHARACTER, normalize(EVERY_CHARACTER), strict=True)
+    assert [character for character, form in forms if character.isspace() != form.isspace()] == []
 
 
 def test_normalized_forms_are_computed_on_demand() -> None:

@@ -89,7 +89,7 @@ async def test_acknowledged_points_survive_a_killed_worker(tmp_path: Path) -> No
             if number == first + 20:
                 underway.set()
 
-    for round_ in range(4):
+    for round_ in range(2):
         await answered(index.count)
         underway = asyncio.Event()
         writers = [asyncio.create_task(write(1000 * round_ + 100 * writer, underway)) for writer in range(3)]

@@ -29,16 +29,19 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.collection import create_embedder_collection
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorIndex
+from nomemory.server.search.semantic.qdrant.index import QdrantIndex, create_client
 from nomemory.server.store.results import OnConflict
 from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*[Ll]ocal (Qdrant|mode):UserWarning")
+
 
 class World:
-    """A log, a vector index and its indexer."""
+    """A log, a vector index and its indexer. An index in memory is lost at the end, but starts no process."""
 
-    def __init__(self, directory: Path, embedder: Embedder, **changed: object) -> None:
+    def __init__(self, directory: Path, embedder: Embedder, *, in_memory: bool = False, **changed: object) -> None:
         self.settings = Settings.from_environment(
             **{
                 "data": directory,
@@ -51,14 +54,18 @@ class World:
         self.embedder = embedder
         directory.mkdir(parents=True, exist_ok=True)
         collection = create_embedder_collection(self.settings, directory / "vectors", embedder)
-        self.index = EdgeIndex(collection.shard, embedder.dimension, timeout_s=20)
+        self.index: VectorIndex
+        if in_memory:
+            self.index = QdrantIndex(create_client(":memory:", None, 20), "test", embedder.dimension)
+        else:  # as one shard, because nothing is erased here
+            self.index = cast("VectorIndex", EdgeIndex(collection.shard, embedder.dimension, timeout_s=20))
         self._wake, self.faults = asyncio.Event(), ActiveFaults()
         self._loop = asyncio.get_running_loop()
         self.log = SqliteLogWriter(directory / "log.db", queue_max=100, queue_max_bytes=10**9, announce=self._announce)
         self.reader = SqliteLogReader(directory / "log.db")
         self.indexer = VectorIndexer(
             lambda: SqliteChangeFeed(directory / "log.db"),
-            cast("VectorIndex", self.index),  # one shard: nothing is erased here
+            self.index,
             embedder,
             directory / "vectors",
             self.settings,
@@ -104,8 +111,10 @@ class World:
 
 
 @asynccontextmanager
-async def world(directory: Path, embedder: Embedder, **changed: object) -> AsyncIterator[World]:
-    world = World(directory, embedder, **changed)
+async def world(
+    directory: Path, embedder: Embedder, *, in_memory: bool = False, **changed: object
+) -> AsyncIterator[World]:
+    world = World(directory, embedder, in_memory=in_memory, **changed)
     try:
         yield world
     finally:
@@ -122,9 +131,15 @@ async def running(world: World) -> AsyncIterator[None]:
         await job
 
 
-def kill(index: EdgeIndex) -> None:
-    assert index.process_id is not None
-    os.kill(index.process_id, signal.SIGKILL)
+def process_id(world: World) -> int | None:
+    assert isinstance(world.index, EdgeIndex)
+    return world.index.process_id
+
+
+def kill(world: World) -> None:
+    running = process_id(world)
+    assert running is not None
+    os.kill(running, signal.SIGKILL)
 
 
 async def test_the_index_follows_writes_replacements_and_deletions(tmp_path: Path) -> None:
@@ -208,7 +223,7 @@ async def test_unrecorded_parts_of_an_earlier_run_are_removed(tmp_path: Path, mo
 
 async def test_equal_texts_are_embedded_once(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
-    async with world(tmp_path, embedder) as w, running(w):
+    async with world(tmp_path, embedder, in_memory=True) as w, running(w):
         await w.write(*(new_message("ok", f"m{number}", user) for number in range(20) for user in ("ann", "bob")))
         await w.settled()
         assert embedder.texts == ["ok"]
@@ -218,7 +233,7 @@ async def test_equal_texts_are_embedded_once(tmp_path: Path) -> None:
 
 async def test_a_caller_vector_of_the_right_dimension_is_used(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
-    async with world(tmp_path, embedder) as w, running(w):
+    async with world(tmp_path, embedder, in_memory=True) as w, running(w):
         other_model = np.ones(3, dtype="<f4").tobytes()
         await w.write(new_message("a", "m1", embedding=vector_of("own")), new_message("b", "m2", embedding=other_model))
         await w.settled()
@@ -266,7 +281,7 @@ async def test_metadata_is_added_to_an_older_index_without_embedding(
 
 
 async def test_without_an_embedder_only_caller_vectors_are_stored(tmp_path: Path) -> None:
-    async with world(tmp_path, DisabledEmbedder(DIMENSION)) as w, running(w):
+    async with world(tmp_path, DisabledEmbedder(DIMENSION), in_memory=True) as w, running(w):
         await w.write(new_message("a"), new_message("b", "m2", embedding=vector_of("own")))
         await w.settled()
         assert await w.search_ids("ann", "own") == ["m2"]
@@ -281,11 +296,11 @@ async def test_without_an_embedder_messages_without_vectors_are_skipped(tmp_path
         async with running(w):
             await w.settled()
             assert not await w.indexer.is_lagging("ann", await w.reader.read_sequence())
-            assert w.index.process_id is None, "the engine was not even started"
+            assert process_id(w) is None, "the engine was not even started"
 
 
 async def test_without_an_embedder_removed_caller_vectors_leave_the_index(tmp_path: Path) -> None:
-    async with world(tmp_path, DisabledEmbedder(DIMENSION)) as w, running(w):
+    async with world(tmp_path, DisabledEmbedder(DIMENSION), in_memory=True) as w, running(w):
         await w.write(*(new_message("a", f"m{number}", embedding=vector_of("own")) for number in range(3)))
         await w.settled()
         await w.write(new_message("without", "m0"))
@@ -308,7 +323,7 @@ async def test_messages_are_indexed_when_an_embedder_is_added(tmp_path: Path) ->
 
 async def test_a_user_lags_until_their_own_changes_are_applied(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
-    async with world(tmp_path, embedder) as w:
+    async with world(tmp_path, embedder, in_memory=True) as w:
         await w.write(new_message("tea"))
         ann = await w.reader.read_user_sequence("ann")
         assert await w.indexer.is_lagging("ann", ann)
@@ -325,7 +340,7 @@ async def test_a_user_lags_until_their_own_changes_are_applied(tmp_path: Path) -
 
 async def test_queried_users_are_indexed_first(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
-    async with world(tmp_path, embedder) as w:
+    async with world(tmp_path, embedder, in_memory=True) as w:
         await w.write(*(new_message(f"old {number}", f"m{number}", "bob") for number in range(200)))
         await w.write(new_message("waited for", "m1", "ann"))
         embedder.gate.clear()
@@ -345,7 +360,7 @@ async def test_a_rejected_text_is_a_dead_letter_until_it_changes(tmp_path: Path)
     for kind in ("local", "openai"):
         embedder = ScriptedEmbedder(kind)
         embedder.refused = {"poison"}
-        async with world(tmp_path / kind, embedder) as w, running(w):
+        async with world(tmp_path / kind, embedder, in_memory=True) as w, running(w):
             await w.write(
                 new_message("poison", "m0"), *(new_message(f"text {number}", f"m{number}") for number in range(1, 9))
             )
@@ -363,7 +378,7 @@ async def test_a_rejected_text_is_a_dead_letter_until_it_changes(tmp_path: Path)
 async def test_a_rejected_replacement_removes_the_old_version(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     embedder.refused = {"poison"}
-    async with world(tmp_path, embedder) as w, running(w):
+    async with world(tmp_path, embedder, in_memory=True) as w, running(w):
         await w.write(new_message("tea"))
         await w.settled()
         await w.write(new_message("poison"))
@@ -374,7 +389,7 @@ async def test_a_rejected_replacement_removes_the_old_version(tmp_path: Path) ->
 async def test_an_embedder_outage_causes_no_loss_and_no_dead_letters(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
     embedder.down = build_embedder_unavailable_fault("away", "connection")
-    async with world(tmp_path, embedder) as w, running(w):
+    async with world(tmp_path, embedder, in_memory=True) as w, running(w):
         await w.write(*(new_message(f"text {number}", f"m{number}") for number in range(70)))
         await w.until(lambda: len(embedder.calls) >= 3)
         fault = w.indexer.fault
@@ -393,7 +408,7 @@ async def test_an_embedder_outage_causes_no_loss_and_no_dead_letters(tmp_path: P
 async def test_a_rate_limit_does_not_shrink_batches(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
     embedder.down = build_embedder_unavailable_fault("too fast", RATE_LIMITED, retry_after_s=0.01)
-    async with world(tmp_path, embedder) as w:
+    async with world(tmp_path, embedder, in_memory=True) as w:
         await w.write(*(new_message(f"text {number}", f"m{number:02}") for number in range(64)))
         async with running(w):
             await embedder.called.wait()
@@ -405,7 +420,7 @@ async def test_a_rate_limit_does_not_shrink_batches(tmp_path: Path) -> None:
 async def test_a_poison_message_does_not_block_others(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
     embedder.broken = {"breaks it"}
-    async with world(tmp_path, embedder, embedding_batch_size=4) as w, running(w):
+    async with world(tmp_path, embedder, in_memory=True, embedding_batch_size=4) as w, running(w):
         await w.write(
             new_message("breaks it", "m00"),
             *(new_message(f"text {number}", f"m{number:02}") for number in range(1, 20)),
@@ -416,7 +431,7 @@ async def test_a_poison_message_does_not_block_others(tmp_path: Path) -> None:
 
 async def test_the_indexer_can_be_run_again_after_an_unexpected_error(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
-    async with world(tmp_path, embedder) as w:
+    async with world(tmp_path, embedder, in_memory=True) as w:
         await w.write(new_message("tea"))
         embedder.down = LookupError("a bug")
         with pytest.raises(LookupError):
@@ -434,8 +449,8 @@ async def test_the_indexer_retries_after_an_engine_failure(tmp_path: Path) -> No
         for number in range(30):
             await w.write(new_message(f"text {number}", f"n{number}"))
             if number % 10 == 5:
-                await w.until(lambda: w.index.process_id is not None)
-                kill(w.index)
+                await w.until(lambda: process_id(w) is not None)
+                kill(w)
         await w.settled()
         await w.until(lambda: w.indexer.fault is None)
         assert await w.index.count() == 31
@@ -506,7 +521,10 @@ async def test_paraphrases_are_found_in_chinese_and_english(tmp_path: Path) -> N
         "Who got a new cat?": "My sister adopted a grey kitten from the shelter.",
         "When is the deadline?": "The quarterly report is due on Friday.",
     }
-    async with world(tmp_path, LocalEmbedder(30, create_package_model(get_cache_directory()))) as w, running(w):
+    async with (
+        world(tmp_path, LocalEmbedder(30, create_package_model(get_cache_directory())), in_memory=True) as w,
+        running(w),
+    ):
         await w.write(*(new_message(answer, answer) for answer in answers.values()))
         await w.settled()
         for question, answer in answers.items():

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +26,10 @@ from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
 from nomemory.server.search.semantic.qdrant.index import QdrantIndex, create_client
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*[Ll]ocal (Qdrant|mode):UserWarning")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.filterwarnings("ignore:.*[Ll]ocal (Qdrant|mode):UserWarning"),
+]
 
 DIMENSION = 8
 FAR_FUTURE_US = 253_402_300_799_999_999
@@ -62,10 +66,28 @@ def server(_: Path) -> VectorIndex:
 Open = Callable[[Path], VectorIndex]
 
 
-@pytest.fixture(params=[edge, memory, server])
-async def index(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[VectorIndex]:
-    async with opened(request.param, tmp_path) as index:
+ENGINES = [edge, memory, server]
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module", params=ENGINES)
+async def shared_index(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[VectorIndex]:
+    async with opened(request.param, tmp_path_factory.mktemp("index")) as index:
         yield index
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def index(shared_index: VectorIndex) -> AsyncIterator[VectorIndex]:
+    """An index without points. The tests of an engine share it, because `EdgeIndex` starts a process."""
+    yield shared_index
+    if isinstance(shared_index, QdrantIndex):
+        await shared_index.reset()  # which is fast here, but restarts the process of `EdgeIndex`
+        return
+    users = sorted(await shared_index.list_users())
+    stored = await shared_index.read_points(users, with_vectors=False)
+    for user_id, counts in zip(users, stored.counts_by_user, strict=True):
+        await shared_index.remove_versions(user_id, list(counts))
 
 
 @asynccontextmanager
@@ -206,12 +228,14 @@ async def test_a_replaced_point_has_the_new_metadata(index: VectorIndex) -> None
     assert await nearest(index, vector(1), Filter(metadata=new)) == []
 
 
-async def test_an_empty_index_returns_nothing(index: VectorIndex) -> None:
-    assert await index.count() == 0
-    assert await nearest(index, vector(1)) == []
-    await index.remove("ann", "m")
-    await index.flush()
-    await index.upsert([])
+@pytest.mark.parametrize("open_index", ENGINES)
+async def test_a_new_index_returns_nothing(open_index: Open, tmp_path: Path) -> None:
+    async with opened(open_index, tmp_path) as index:
+        assert await index.count() == 0
+        assert await nearest(index, vector(1)) == []
+        await index.remove("ann", "m")
+        await index.flush()
+        await index.upsert([])
 
 
 @pytest.mark.parametrize(
@@ -287,7 +311,7 @@ def matches(at: VectorPoint, message_filter: Filter) -> bool:
     )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     drawn=st.lists(points, max_size=40),
     searches=st.lists(

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recall.agent.scripted_query import ScriptedQuery
 
@@ -94,8 +94,11 @@ def test_injected_user_argument_is_dropped_and_counted(tool: str, key: str, posi
     assert logs == [{"event": "user ids removed from tool arguments", "tool": tool, "count": 1, "log_level": "warning"}]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
-@given(st.dictionaries(st.text(), st.recursive(st.none() | st.text() | st.integers(), st.lists)))
+@given(
+    st.dictionaries(
+        st.text(max_size=10), st.recursive(st.none() | st.text(max_size=10) | st.integers(), st.lists, max_leaves=5)
+    )
+)
 def test_any_planner_arguments_yield_an_observation_bound_to_the_user(arguments: dict[str, Any]) -> None:
     for tool in CALLABLE_TOOLS:
         stub = ScriptedQuery()

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import grpc
 import pytest
-from recall.agent.labelled_questions import Labelled, labelled
 from recall.agent.scripted_query import ScriptedQuery
 
 from chat_messages import new_message
@@ -14,11 +13,8 @@ from nomemory.recall.api import recall
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.skills.loader import Skill, SkillLibrary
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.skills.steering.steering import read_planner_configuration
-from nomemory.recall.tools.query_stub import QueryStub
-from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.recall_wiring import list_skill_folders
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
 
@@ -113,8 +109,8 @@ async def test_alias_with_operator_syntax_is_searched_as_text() -> None:
     assert "-" not in outside
 
 
-async def test_100000_aliases_add_few_query_terms() -> None:
-    many = "\n".join(f"- 客户{number}: " + ", ".join(f"甲{number}乙{n}" for n in range(100)) for number in range(1_000))
+async def test_10000_aliases_add_few_query_terms() -> None:
+    many = "\n".join(f"- 客户{number}: " + ", ".join(f"甲{number}乙{n}" for n in range(100)) for number in range(100))
     stub, result = await recall_steered(steered("## Lexicon\n" + many), Question("客户1喜欢什么？", NOW))
     assert max(map(len, queries(stub, "LexicalSearch"))) < 500
     assert result.evidence
@@ -165,28 +161,3 @@ async def test_skill_calls_stay_within_the_budget(calls: int) -> None:
     result = await recall(stub, "lin", LIKES, skill=skill, budget=Budget(tool_calls=calls))
     assert len(stub.requests) <= calls + 1  # in addition, the index status is read
     assert result.limits.tool_calls <= calls
-
-
-async def test_lexicon_matches_rank_below_exact_matches(sample: QueryStub) -> None:
-    exact = await recall(sample, "lin", Question("我是不是说过我不吃辣？", NOW), skill=steered())
-    lexicon = "## Lexicon\n- 吃辣: 的, 了, 我, 会议, 天气, 火锅, 周末\n"
-    noisy = await recall(sample, "lin", Question("我是不是说过我不吃辣？", NOW), skill=steered(lexicon))
-    assert noisy.evidence[0].message == exact.evidence[0].message
-    kept = {item.message.message_id for item in exact.evidence} & {item.message.message_id for item in noisy.evidence}
-    assert len(kept) >= 4
-
-
-@pytest.mark.parametrize(
-    "example", [item for item in labelled() if item.question_id[-3:] < "q07"], ids=lambda item: item.question_id
-)
-async def test_default_skill_does_not_change_the_recall(sample: QueryStub, example: Labelled) -> None:
-    default = SkillLibrary(
-        list_skill_folders(Settings.from_environment()), Settings.from_environment().recall.default_skill
-    ).load()
-    without = await recall(sample, example.user_id, example.question)
-    with_it = await recall(sample, example.user_id, example.question, skill=default)
-    assert with_it.evidence == without.evidence
-    assert with_it.memory_view == without.memory_view
-    assert [(step.tool, step.arguments) for step in with_it.trace] == [
-        (step.tool, step.arguments) for step in without.trace
-    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recall.skills.folders import head, written
 
@@ -28,7 +28,6 @@ TEXTS = st.lists(PIECES | st.text(max_size=8), max_size=30).map("".join)
 
 
 @given(body=TEXTS, lexicon=TEXTS)
-@settings(max_examples=75, deadline=None)
 def test_a_skill_that_passes_the_check_loads(body: str, lexicon: str) -> None:
     with tempfile.TemporaryDirectory() as library:
         skill = head("name: tea\ndescription: d", body).encode("utf-8", "replace")
@@ -40,7 +39,6 @@ def test_a_skill_that_passes_the_check_loads(body: str, lexicon: str) -> None:
 
 
 @given(skill=TEXTS.map(str.encode) | st.binary(max_size=200))
-@settings(max_examples=50, deadline=None)
 def test_check_reports_every_skill_that_does_not_load(skill: bytes) -> None:
     with tempfile.TemporaryDirectory() as library:
         report = check_skill(written(Path(library), SKILL_md=skill))

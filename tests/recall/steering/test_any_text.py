@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.recall.skills.steering.steering import read_planner_configuration
@@ -21,7 +21,6 @@ ENTRIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=60).m
 
 
 @given(ENTRIES, ENTRIES, st.text(max_size=40))
-@settings(max_examples=150, deadline=None)
 def test_arbitrary_text_is_parsed_without_an_error(skill: str, lexicon: str, question: str) -> None:
     steering = read_planner_configuration({"SKILL.md": skill, "references/lexicon.md": lexicon})
     for item in steering.invalid_entries:
