@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -12,30 +13,48 @@ from pathlib import Path
 import grpc
 import orjson
 import pytest
-from cli.command_line import Run
+from cli.command_line import PLAIN, Run
+from click.testing import CliRunner
 from server.fleet import until
 from server.test_lost_log import by_meaning, by_words, is_settled, small, write
 
 from chat_messages import ids, new_message
+from nomemory.cli.main import nomemory
 from nomemory.server.runtime.secure_files import find_paths_readable_by_others
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from rpc_errors import refusal
-from running_server import Server
+from running_server import Server, started
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 
 
-@pytest.fixture
-def backup(run: Run, start: Start, own_settings: Settings) -> Path:
-    """Return a backup of two messages; its source directory contains two more."""
-    with start(own_settings) as server:
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A backup of two messages, and its source directory, which contains two more."""
+    folder = tmp_path_factory.mktemp("prepared")
+    with started(small(folder / "data")) as server:
         write(server, "apples", "pears")
-        assert run("backup", "--data", str(own_settings.server.data), "--out", "backup").exit_code == 0
+        arguments = ("backup", "--data", str(folder / "data"), "--out", str(folder / "backup"))
+        assert CliRunner().invoke(nomemory, arguments, env=PLAIN).exit_code == 0
         write(server, "apples", "pears", "figs", "plums")
         assert until(lambda: is_settled(server))
-    return Path("backup").absolute()
+    return folder
+
+
+@pytest.fixture
+def backup(prepared: Path, tmp_path: Path) -> Path:
+    """Return a copy of the backup."""
+    shutil.copytree(prepared / "backup", tmp_path / "backup")
+    return tmp_path / "backup"
+
+
+@pytest.fixture
+def data(prepared: Path, own_settings: Settings) -> Path:
+    """Return a copy of the source directory of the backup."""
+    shutil.copytree(prepared / "data", own_settings.server.data)
+    return own_settings.server.data
 
 
 def test_backup_is_restored_into_a_new_directory(run: Run, start: Start, backup: Path) -> None:
@@ -49,18 +68,17 @@ def test_backup_is_restored_into_a_new_directory(run: Run, start: Start, backup:
 
 
 def test_restore_replaces_an_existing_log_only_with_replace_option(
-    run: Run, start: Start, own_settings: Settings, backup: Path
+    run: Run, start: Start, own_settings: Settings, backup: Path, data: Path
 ) -> None:
-    data = str(own_settings.server.data)
     with start(own_settings) as server:
         former = write(server, "apples")
         for replace in ((), ("--replace",)):
-            refused = run("restore", str(backup), "--data", data, *replace)
+            refused = run("restore", str(backup), "--data", str(data), *replace)
             assert (refused.exit_code, "in use by another server" in refused.output) == (1, True)
             assert "--replace" not in refused.output
-    refused = run("restore", str(backup), "--data", data)
+    refused = run("restore", str(backup), "--data", str(data))
     assert (refused.exit_code, "--replace" in refused.output) == (1, True)
-    assert run("restore", str(backup), "--data", data, "--replace").exit_code == 0
+    assert run("restore", str(backup), "--data", str(data), "--replace").exit_code == 0
     with start(own_settings) as server:
         token = write(server, "zebras")
         assert sorted(by_words(server, "about", token)) == ["apples", "pears", "zebras"]
@@ -106,20 +124,16 @@ def test_failed_restore_leaves_no_log_files(run: Run, backup: Path) -> None:
     assert not list(Path("new").glob("log*"))
 
 
-def test_leftover_of_an_interrupted_backup_is_reported(run: Run, own_settings: Settings, start: Start) -> None:
-    with start(own_settings) as server:
-        write(server, "apples")
+def test_leftover_of_an_interrupted_backup_is_reported(run: Run, data: Path) -> None:
     Path("backup.part").mkdir()
-    result = run("backup", "--data", str(own_settings.server.data), "--out", "backup")
+    result = run("backup", "--data", str(data), "--out", "backup")
     assert (result.exit_code, "left over from an interrupted backup: delete it" in result.output) == (1, True)
 
 
-def test_damaged_log_is_not_backed_up(run: Run, start: Start, own_settings: Settings) -> None:
-    with start(own_settings) as server:
-        write(server, "apples")
-    log = own_settings.server.data / "log.db"
+def test_damaged_log_is_not_backed_up(run: Run, data: Path) -> None:
+    log = data / "log.db"
     log.write_bytes(log.read_bytes().replace(b"about apples", b"About apples"))
-    result = run("backup", "--data", str(own_settings.server.data), "--out", "backup")
+    result = run("backup", "--data", str(data), "--out", "backup")
     assert (result.exit_code, "is damaged" in result.output) == (1, True)
     assert list(Path().glob("backup*")) == []
 

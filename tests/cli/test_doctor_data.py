@@ -17,11 +17,9 @@ from server.fleet import until
 from server.test_damaged_log import flip, list_all
 from server.test_lost_log import by_words, is_settled, write
 
-from chat_messages import new_message
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
-from nomemory.v1 import ingest_service_pb2 as i
 from running_server import Server, started
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
@@ -85,8 +83,9 @@ def test_inconsistent_counts_are_repaired(doctor: Callable[..., Result], data: P
     change(data, statement)
     before = doctor()
     assert (before.exit_code, checks_by_name(before)["Counts"]["state"]) == (1, "fail")
-    assert "Repaired the message counts" in doctor("--repair").output
-    assert checks_by_name(doctor())["Counts"]["state"] == "ok"
+    repaired = doctor("--repair")
+    assert "Repaired the message counts" in repaired.output
+    assert checks_by_name(repaired)["Counts"]["state"] == "ok"
 
 
 def orphan(data: Path) -> None:
@@ -115,20 +114,12 @@ def test_inconsistent_lexical_index_is_rebuilt(
     assert checks_by_name(doctor())["Lexical index files"]["state"] == "ok"
 
 
-def test_missing_vectors_are_reported(start: Start, own_settings: Settings, run: Run) -> None:
-    data = own_settings.server.data
-    with start(own_settings) as server:
-        messages = [new_message("u", name, name, embedding=(1.0, 0.0, 0.0, 1.0)) for name in NAMES]
-        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
-        assert until(lambda: is_settled(server))
-
-    def vectors() -> dict[str, str]:
-        return checks_by_name(run("doctor", "--data", str(data), "--target", NOBODY, "--json"))["Vector index files"]
-
-    assert vectors()["state"] == "ok"
+def test_missing_vectors_are_reported(doctor: Callable[..., Result], data: Path) -> None:
+    assert checks_by_name(doctor())["Vector index files"]["state"] == "ok"
     for shard in (data / "vectors").glob("*/edge"):
         shutil.rmtree(shard)
-    assert (vectors()["state"], "3 of 3 messages" in vectors()["finding"]) == ("fail", True)
+    vectors = checks_by_name(doctor())["Vector index files"]
+    assert (vectors["state"], "3 of 3 messages" in vectors["finding"]) == ("fail", True)
 
 
 def test_damaged_messages_are_deleted_only_on_request(
@@ -139,8 +130,9 @@ def test_damaged_messages_are_deleted_only_on_request(
         result = doctor(*options)
         assert result.exit_code == 1
         assert "sequences 2" in result.output
-    assert "Deleted 1 damaged messages" in doctor("--delete-damaged").output
-    assert checks_by_name(doctor())["Checksums"]["state"] == "ok"
+    deleted = doctor("--delete-damaged")
+    assert "Deleted 1 damaged messages" in deleted.output
+    assert checks_by_name(deleted)["Checksums"]["state"] == "ok"
     with start(own_settings) as server:
         assert list_all(server, "u") == ["figs", "apples"]
 
@@ -159,13 +151,10 @@ def test_lost_log_is_reported_and_accepted(
         assert by_words(server, "zebras", token) == ["zebras"]
 
 
-def test_doctor_does_not_repair_data_of_a_running_server(
-    doctor: Callable[..., Result], start: Start, own_settings: Settings
-) -> None:
-    with start(own_settings):
-        for option in ("--repair", "--accept-loss", "--delete-damaged"):
-            result = doctor(option)
-            assert (result.exit_code, "in use by another server" in result.output) == (1, True)
+def test_doctor_does_not_repair_data_of_a_running_server(run: Run, vector_server: Server) -> None:
+    for option in ("--repair", "--accept-loss", "--delete-damaged"):
+        result = run("doctor", "--data", str(vector_server.settings.server.data), option)
+        assert (result.exit_code, "in use by another server" in result.output) == (1, True)
 
 
 def test_doctor_reports_the_damaged_log_of_a_running_server(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,7 +36,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from proofs.fake_qdrant import run_fake_qdrant
-from running_server import Server
+from running_server import Server, started
 
 VECTOR = (1.0, *(0.0,) * (DIMENSION - 1))
 
@@ -59,6 +60,25 @@ def settings(tmp_path: Path, endpoint: Models, monkeypatch: pytest.MonkeyPatch) 
         embedding_dimension=DIMENSION,
         drain_timeout_s=0.0,
     )
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of a stopped server with five messages."""
+    data = tmp_path_factory.mktemp("filled") / "data"
+    settings = Settings.from_environment(
+        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
+    )
+    with started(settings) as server:
+        fill_some(server)
+    return data
+
+
+@pytest.fixture
+def data(filled: Path, own_settings: Settings) -> Path:
+    """A copy of the data directory."""
+    shutil.copytree(filled, own_settings.server.data)
+    return own_settings.server.data
 
 
 def fill(server: Server) -> str:
@@ -171,32 +191,30 @@ def test_vector_index_on_a_qdrant_server_continues(
 
 
 def test_database_with_a_log_is_rejected(
-    run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, tmp_path: Path
+    run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, tmp_path: Path, data: Path
 ) -> None:
     other = own_settings.copy_with_changes(data=tmp_path / "other")
     url, used = fresh_schema(postgres), fresh_schema(postgres)
-    for settings in (own_settings, other, other.copy_with_changes(database_url=used, data=tmp_path / "third")):
+    for settings in (other, other.copy_with_changes(database_url=used, data=tmp_path / "third")):
         with start(settings) as server:
             fill_some(server)
-    migrate(run, own_settings.server.data, url)
-    for data, target, message in (
+    migrate(run, data, url)
+    for source, target, message in (
         (other.server.data, url, "already has a message log"),
         (other.server.data, used, "already has a message log"),
-        (own_settings.server.data, used, f"was migrated to {redact_database_url(url)} and cannot be migrated again"),
+        (data, used, f"was migrated to {redact_database_url(url)} and cannot be migrated again"),
         (tmp_path / "nothing", url, "no messages to migrate"),
     ):
-        refused = run("migrate", str(data), target)
+        refused = run("migrate", str(source), target)
         assert (refused.exit_code, message in refused.output) == (1, True), refused.output
     with start(other) as server:
         assert len(listed_ids(server, "bob")) == 5
 
 
 def test_log_with_damaged_messages_is_not_migrated(
-    run: Run, start: Start, own_settings: Settings, postgres_url: str
+    run: Run, start: Start, own_settings: Settings, postgres_url: str, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = own_settings.server.data
-    with start(own_settings) as server:
-        fill_some(server)
+    monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")  # the doctor need not load the model
     log = data / "log.db"
     log.write_bytes(log.read_bytes().replace(b"message number 3", b"message number 8"))
     refused = run("migrate", str(data), postgres_url)
@@ -210,12 +228,10 @@ def test_log_with_damaged_messages_is_not_migrated(
 
 
 def test_copy_that_differs_is_discarded(
-    run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres
+    run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, data: Path
 ) -> None:
-    data, url = own_settings.server.data, fresh_schema(postgres)
+    url = fresh_schema(postgres)
     schema = url.partition("search_path=")[2]
-    with start(own_settings) as server:
-        fill_some(server)
     asyncio.run(upgrade_schema(Database(url)))
     execute_statement(
         postgres,
@@ -235,14 +251,12 @@ def test_copy_that_differs_is_discarded(
 
 
 def test_migrated_tables_have_the_same_indexes_as_new_ones(
-    run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, tmp_path: Path
+    run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, tmp_path: Path, data: Path
 ) -> None:
     made, migrated = fresh_schema(postgres), fresh_schema(postgres)
     with start(own_settings.copy_with_changes(database_url=made, data=tmp_path / "other")):
         pass
-    with start(own_settings) as server:
-        fill_some(server)
-    migrate(run, own_settings.server.data, migrated)
+    migrate(run, data, migrated)
     assert indexes(postgres, made) == indexes(postgres, migrated)
 
 
@@ -253,20 +267,17 @@ def indexes(postgres: PrivatePostgres, url: str) -> list[str]:
 
 
 def test_url_is_read_from_the_environment_and_its_password_hidden(
-    run: Run, start: Start, own_settings: Settings, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    run: Run, data: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = str(own_settings.server.data)
-    with start(own_settings) as server:
-        fill_some(server)
     monkeypatch.setenv("NOMEMORY_DATABASE_URL", "postgresql://nomemory:secret@127.0.0.1:1/none")
-    unreachable = run("migrate", data)
+    unreachable = run("migrate", str(data))
     assert (unreachable.exit_code, "secret" in unreachable.output) == (1, False)
     monkeypatch.setenv("NOMEMORY_DATABASE_URL", postgres_url.replace("nomemory@", "nomemory:secret@"))
-    migrated = run("migrate", data)
+    migrated = run("migrate", str(data))
     assert (migrated.exit_code, "secret" in migrated.output) == (0, False)
-    assert b"secret" not in (own_settings.server.data / "log.db").read_bytes()
+    assert b"secret" not in (data / "log.db").read_bytes()
     monkeypatch.delenv("NOMEMORY_DATABASE_URL")
-    for arguments in ((data,), (data, data), ()):
+    for arguments in ((str(data),), (str(data), str(data)), ()):
         assert run("migrate", *arguments).exit_code == 2
 
 

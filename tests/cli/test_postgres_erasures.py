@@ -50,6 +50,7 @@ class DumpedSchema:
 def schema(postgres: PrivatePostgres, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> DumpedSchema:
     """Return the schema that the command line uses."""
     monkeypatch.setenv("NOMEMORY_DATABASE_URL", postgres_url)
+    monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")  # the doctor need not load the model
     return DumpedSchema(postgres, postgres_url)
 
 

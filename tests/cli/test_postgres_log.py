@@ -11,7 +11,8 @@ from nomemory.cli.main import nomemory
 
 
 def _run(*arguments: str, url: str) -> Result:
-    return CliRunner(env={"NOMEMORY_DATABASE_URL": url, "NOMEMORY_TARGET": "127.0.0.1:1"}).invoke(nomemory, arguments)
+    environment = {"NOMEMORY_DATABASE_URL": url, "NOMEMORY_TARGET": "127.0.0.1:1", "NOMEMORY_EMBEDDER": "none"}
+    return CliRunner(env=environment).invoke(nomemory, arguments)
 
 
 @pytest.mark.parametrize(

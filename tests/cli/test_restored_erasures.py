@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import orjson
 import pytest
-from cli.command_line import Run
+from cli.command_line import PLAIN, Run
+from click.testing import CliRunner
 from server.fleet import connected, fleet
 
 from chat_messages import ids, new_message
+from nomemory.cli.main import nomemory
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import ingest_service_pb2_grpc
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from running_server import Server
+from running_server import Server, started
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -56,36 +59,62 @@ def erase_some(server: Server) -> None:
     assert server.ingest.DeleteMessages(private).deleted == 1
 
 
+def small(data: Path) -> Settings:
+    return Settings.from_environment(
+        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
+    )
+
+
+def back_up(folder: Path) -> None:
+    """Back up the directory `data` of a folder."""
+    arguments = ("backup", "--data", str(folder / "data"), "--out", str(folder / "backup"))
+    assert CliRunner().invoke(nomemory, arguments, env=PLAIN).exit_code == 0
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory and its backup from before the erasures that were made in the directory."""
+    folder = tmp_path_factory.mktemp("prepared")
+    with started(small(folder / "data")) as server:
+        fill(server)
+        back_up(folder)
+        erase_some(server)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of a server that was killed after an erasure, and its backup from before the erasure."""
+    folder = tmp_path_factory.mktemp("killed")
+    with fleet(folder / "data") as server, connected(server.target) as channel:
+        ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
+        ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("u", "m", "word")]))
+        back_up(folder)
+        ingest.EraseUser(i.EraseUserRequest(user_id="u"))
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait(10)
+    return folder
+
+
 @pytest.fixture
-def data(own_settings: Settings) -> str:
+def data(prepared: Path, own_settings: Settings) -> str:
+    """Return a copy of the directory in which the erasures were made."""
+    shutil.copytree(prepared / "data", own_settings.server.data)
     return str(own_settings.server.data)
 
 
 @pytest.fixture
-def backup(run: Run, start: Start, own_settings: Settings, data: str) -> Path:
-    """Return a backup from before the erasures that were made in the directory."""
-    with start(own_settings) as server:
-        fill(server)
-        assert run("backup", "--data", data, "--out", "backup").exit_code == 0
-        erase_some(server)
-    return Path("backup").absolute()
+def backup(prepared: Path) -> Path:
+    """Return the backup from before the erasures."""
+    return prepared / "backup"
 
 
 @pytest.fixture
-def register(run: Run, backup: Path, data: str) -> Path:  # noqa: ARG001 - the erasures are made with it
+def register(run: Run, data: str) -> Path:
     """Return the exported register."""
     exported = run("erasures", "export", "erasures.jsonl", "--data", data)
     assert exported.output == "erasures.jsonl: 3 erasures.\n"
     return Path("erasures.jsonl").absolute()
-
-
-@contextmanager
-def served(start: Start, data: Path) -> Iterator[Server]:
-    settings = Settings.from_environment(
-        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
-    )
-    with start(settings) as server:
-        yield server
 
 
 def test_a_restore_applies_the_erasures_of_the_log_that_it_replaces(
@@ -117,7 +146,7 @@ def test_a_restore_without_a_register_reports_unknown_erasures(run: Run, start: 
     assert taken
     for part in ("Erasures after the backup (", "are not known", "nomemory erasures apply FILE --data new"):
         assert part in restored.output.replace("\n", " ")
-    with served(start, Path("new").absolute()) as server:
+    with start(small(Path("new").absolute())) as server:
         assert len(listed(server, "anna")) == 3
 
 
@@ -127,7 +156,7 @@ def test_a_restore_applies_an_exported_register(run: Run, start: Start, backup: 
     assert f"Erasures of {register}: 3 erasures; deleted 5 messages" in restored.output
     assert "The register was exported at " in restored.output
     assert "replaced after the backup is readable again" in restored.output.replace("\n", " ")
-    with served(start, Path("new").absolute()) as server:
+    with start(small(Path("new").absolute())) as server:
         assert {user: listed(server, user) for user in KEPT} == KEPT
     again = run("erasures", "export", "again.jsonl", "--data", "new")
     assert again.output == "again.jsonl: 3 erasures.\n"
@@ -137,7 +166,7 @@ def test_an_applied_register_keeps_messages_that_were_written_after_the_erasure(
     run: Run, start: Start, backup: Path, register: Path
 ) -> None:
     assert run("restore", str(backup), "--data", "new").exit_code == 0
-    with served(start, Path("new").absolute()) as server:
+    with start(small(Path("new").absolute())) as server:
         write(server, new_message("anna", "a9", "anna is back", ts=1))
         write(server, new_message("ben", "b4", "another word of ben", ts=4))
         refused = run("erasures", "apply", str(register), "--data", "new")
@@ -148,7 +177,7 @@ def test_an_applied_register_keeps_messages_that_were_written_after_the_erasure(
         applied = run("erasures", "apply", str(register), "--data", "new")
         assert applied.exit_code == 0, applied.output
         assert f"3 erasures; deleted {deleted} messages" in applied.output
-    with served(start, Path("new").absolute()) as server:
+    with start(small(Path("new").absolute())) as server:
         assert listed(server, "anna") == ["a9"]
         assert sorted(listed(server, "ben")) == ["b1", "b3", "b4"]
 
@@ -165,7 +194,7 @@ def test_a_register_contains_no_ids_and_no_content(register: Path) -> None:
 def test_unusable_register_is_rejected_and_nothing_is_restored(
     run: Run, start: Start, backup: Path, register: Path, tmp_path: Path
 ) -> None:
-    with served(start, tmp_path / "other") as server:
+    with start(small(tmp_path / "other")) as server:
         write(server, new_message("u", "m", "word"))
     assert run("erasures", "export", "other.jsonl", "--data", "other").exit_code == 0
     damaged = tmp_path / "damaged.jsonl"
@@ -198,8 +227,15 @@ def test_a_damaged_log_is_replaced_only_with_another_register_or_on_request(
 
 
 def test_copied_log_requires_a_new_epoch_first(
-    run: Run, start: Start, own_settings: Settings, backup: Path, register: Path, data: str
+    run: Run,
+    start: Start,
+    own_settings: Settings,
+    backup: Path,
+    register: Path,
+    data: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")  # the doctor need not load the model
     for path in Path(data).glob("log.db*"):
         path.unlink()
     (Path(data) / "log.db").write_bytes((backup / "log.db").read_bytes())
@@ -211,7 +247,7 @@ def test_copied_log_requires_a_new_epoch_first(
         assert {user: listed(server, user) for user in KEPT} == KEPT
 
 
-def test_concurrent_erasures_are_all_registered_once(run: Run, start: Start, own_settings: Settings, data: str) -> None:
+def test_concurrent_erasures_are_all_registered_once(run: Run, start: Start, own_settings: Settings) -> None:
     def erase(server: Server, number: int) -> None:
         write(server, new_message(f"user{number}", "m", "word"))
         for _ in range(2):
@@ -223,17 +259,14 @@ def test_concurrent_erasures_are_all_registered_once(run: Run, start: Start, own
             thread.start()
         for thread in threads:
             thread.join()
-        exported = run("erasures", "export", "erasures.jsonl", "--data", data)  # while the server runs
+        exported = run("erasures", "export", "erasures.jsonl", "--data", "data")  # while the server runs
     assert exported.output == "erasures.jsonl: 8 erasures.\n"
 
 
-def test_an_acknowledged_erasure_is_registered_when_the_server_is_killed(run: Run, tmp_path: Path) -> None:
-    with fleet(tmp_path / "data") as server, connected(server.target) as channel:
-        ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
-        ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("u", "m", "word")]))
-        ingest.EraseUser(i.EraseUserRequest(user_id="u"))
-        server.process.send_signal(signal.SIGKILL)
-        server.process.wait(10)
+def test_an_acknowledged_erasure_is_registered_when_the_server_is_killed(
+    run: Run, killed: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(killed / "data", tmp_path / "data")
     exported = run("erasures", "export", "erasures.jsonl", "--data", "data")
     assert exported.output == "erasures.jsonl: 1 erasure.\n"
 
@@ -248,19 +281,14 @@ def test_killed_restore_can_be_repeated(run: Run, backup: Path, data: str) -> No
 
 
 def test_restore_that_fails_before_it_installs_the_log_loses_no_erasure_of_a_killed_server(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with fleet(tmp_path / "data") as server, connected(server.target) as channel:
-        ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
-        ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("u", "m", "word")]))
-        assert run("backup", "--data", "data", "--out", "backup").exit_code == 0
-        ingest.EraseUser(i.EraseUserRequest(user_id="u"))
-        server.process.send_signal(signal.SIGKILL)
-        server.process.wait(10)
+    shutil.copytree(killed / "data", tmp_path / "data")
+    backup = str(killed / "backup")
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", _fail_to_rename)
-        assert run("restore", "backup", "--data", "data", "--replace").exit_code == 1
-    restored = run("restore", "backup", "--data", "data", "--replace")
+        assert run("restore", backup, "--data", "data", "--replace").exit_code == 1
+    restored = run("restore", backup, "--data", "data", "--replace")
     assert (restored.exit_code, "deleted 1 message" in restored.output) == (0, True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 
@@ -12,7 +11,7 @@ from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from model_context.guarded import NOMEMORY, Connect, Guarded, command
-from model_context.tool_results import READS, WRITES, error_of, ids, text_of
+from model_context.tool_results import READS, error_of, ids, text_of
 
 
 async def test_forget_deletes_the_named_messages_of_the_bound_user(guarded: Guarded, connect: Connect) -> None:
@@ -32,13 +31,6 @@ async def test_forget_deletes_the_named_messages_of_the_bound_user(guarded: Guar
         assert ids(await client.call_tool("messages_list", {})) == ["b0"]
 
 
-def test_forget_is_not_offered_if_disabled(guarded: Guarded) -> None:
-    for forget, names in (("true", [*READS, *WRITES]), ("false", [*READS, "remember"])):
-        variables = {**guarded.environment(guarded.service), "NOMEMORY_MCP_FORGET": forget}
-        parameters = StdioServerParameters(command=NOMEMORY, args=["mcp", "--user", "ann"], env=variables)
-        assert asyncio.run(_offered(parameters)) == names
-
-
 def test_forget_is_not_offered_over_http_if_disabled(guarded: Guarded) -> None:
     variables = {**guarded.environment(guarded.service), "NOMEMORY_MCP_FORGET": "false", "PATH": os.environ["PATH"]}
     del variables["NOMEMORY_API_KEY"]
@@ -53,15 +45,11 @@ def test_forget_is_not_offered_over_http_if_disabled(guarded: Guarded) -> None:
     assert [tool["name"] for tool in reply["result"]["tools"]] == [*READS, "remember"]
 
 
-async def _offered(parameters: StdioServerParameters) -> list[str]:
-    async with Client(parameters) as client:
-        return [tool.name for tool in (await client.list_tools()).tools]
-
-
-async def test_disabled_forget_cannot_be_called(guarded: Guarded) -> None:
+async def test_disabled_forget_is_not_offered_and_cannot_be_called(guarded: Guarded) -> None:
     variables = {**guarded.environment(guarded.service), "NOMEMORY_MCP_FORGET": "false"}
     parameters = StdioServerParameters(command=NOMEMORY, args=["mcp", "--user", "ann"], env=variables)
     async with Client(parameters) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == [*READS, "remember"]
         with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("forget", {"message_ids": ["a0"]})
         assert len(ids(await client.call_tool("messages_list", {}))) == 10

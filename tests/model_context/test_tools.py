@@ -140,7 +140,7 @@ async def test_remember_with_the_same_id_stores_one_searchable_message(guarded: 
 
 async def test_remembered_message_is_searchable_immediately(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "dora") as client:
-        for number in range(20):
+        for number in range(10):
             said_now = f"Dora put the number {number} on door {number}"
             stored = await client.call_tool("remember", {"content": said_now})
             for tool in ("search", "lexical_search"):

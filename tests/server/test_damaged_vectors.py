@@ -122,7 +122,6 @@ DAMAGES = {
     "the whole shard": ("edge", remove),
     "all segments": ("edge/1/segments", remove),
     "the write-ahead log": ("edge/1/wal", remove),
-    "the version in use": ("edge/current", remove),
     "the version in use, zeroed": ("edge/current", zero),
     "a segment's state": (f"{STORE}segment.json", remove),
     "the ids": (f"{STORE}mutable_id_tracker.mappings", remove),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -18,6 +19,7 @@ from nomemory.server.search.lexical.tantivy.schema import DIRECTORY
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from rpc_errors import refusal
+from running_server import started
 
 if TYPE_CHECKING:
     from running_server import Server
@@ -45,11 +47,25 @@ def words(server: Server, token: str, text: str = "hello") -> list[str]:
     return ids(server.query.LexicalSearch(request, timeout=WAIT_S).items)
 
 
-@pytest.mark.parametrize("extension", EXTENSIONS)
-def test_server_starts_with_a_damaged_lexical_index(start: Start, own_settings: Settings, extension: str) -> None:
-    with start(own_settings) as server:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The data directory of a stopped server with a message, and the token of its write."""
+    data = tmp_path_factory.mktemp("written") / "data"
+    settings = Settings.from_environment(
+        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
+    )
+    with started(settings) as server:
         token = write(server, new_message("u", "m", "hello"))
         assert words(server, token) == ["m"]
+    return data, token
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_server_starts_with_a_damaged_lexical_index(
+    start: Start, own_settings: Settings, written: tuple[Path, str], extension: str
+) -> None:
+    data, token = written
+    shutil.copytree(data, own_settings.server.data)
     cut(own_settings.server.data, extension)
     with start(own_settings) as server:
         assert words(server, token) == ["m"]

@@ -17,7 +17,7 @@ from nomemory.server.runtime.secure_files import find_paths_readable_by_others
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
-from running_server import address_in
+from running_server import address_in, started
 
 
 def start(stack: ExitStack, data: Path, **more: str) -> subprocess.Popen[str]:
@@ -49,22 +49,20 @@ def test_files_of_a_server_are_private(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/dev/null/data", "/proc/nomemory"])
-def test_uncreatable_data_directory_is_reported(path: str) -> None:
-    with ExitStack() as stack:
-        process = start(stack, Path(path))
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert f"the data directory {path} cannot be written" in errors
-    assert "Traceback" not in errors
+def test_uncreatable_data_directory_is_reported(own_settings: Settings, path: str) -> None:
+    with (
+        pytest.raises(DataDirectoryUnusableError, match=f"the data directory {path} cannot be written"),
+        started(own_settings.copy_with_changes(data=Path(path))),
+    ):
+        pass
 
 
-def test_low_disk_space_is_reported(tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        process = start(stack, tmp_path / "data", NOMEMORY_MIN_FREE_DISK_BYTES=str(10**18))
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "Free disk space" in errors
-    assert "Traceback" not in errors
+def test_low_disk_space_is_reported(own_settings: Settings) -> None:
+    with (
+        pytest.raises(DataDirectoryUnusableError, match="Free disk space"),
+        started(own_settings.copy_with_changes(min_free_disk_bytes=10**18)),
+    ):
+        pass
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")

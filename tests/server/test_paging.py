@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import grpc
@@ -16,6 +17,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from rpc_errors import refusal
+from running_server import started
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.both_logs
 
+MESSAGES = 60
 WORDS = ["火锅", "tea", "不吃辣", "run"]
 
 
@@ -67,7 +70,7 @@ def walk(
 
 @pytest.mark.parametrize("query", [None, "", "火锅", "火锅 tea run", "NOT tea", '"不吃辣" AND run'])
 def test_cursors_return_every_match_once_in_order(vector_server: Server, user: str, query: str | None) -> None:
-    messages = conversation(user, 120)
+    messages = conversation(user, MESSAGES)
     token = write(vector_server, messages)
     whole = vector_server.query.LexicalSearch(
         q.LexicalSearchRequest(user_id=user, query_text=query or "", page_size=500, at_least=token)
@@ -83,7 +86,7 @@ def test_cursors_return_every_match_once_in_order(vector_server: Server, user: s
 
 @pytest.mark.parametrize("query", [None, "", "火锅", "火锅 tea run", "NOT tea"])
 def test_changes_between_pages_do_not_affect_a_listing(vector_server: Server, user: str, query: str | None) -> None:
-    write_token = write(vector_server, conversation(user, 120))
+    write_token = write(vector_server, conversation(user, MESSAGES))
     before = vector_server.query.LexicalSearch(
         q.LexicalSearchRequest(user_id=user, query_text=query or "", page_size=500, at_least=write_token)
     )
@@ -109,7 +112,7 @@ def test_changes_between_pages_do_not_affect_a_listing(vector_server: Server, us
 def test_writes_between_pages_do_not_affect_a_metadata_listing(
     vector_server: Server, user: str, query: str | None
 ) -> None:
-    messages = conversation(user, 120)
+    messages = conversation(user, MESSAGES)
     for n, item in enumerate(messages):
         item.metadata.update({"kind": "note" if n % 2 else "chat", "app": f"a{n % 3}"})
     token = write(vector_server, messages)
@@ -120,8 +123,8 @@ def test_writes_between_pages_do_not_affect_a_metadata_listing(
         )
     )
     expected, gone, walked = ids(before.items), set[str](), list[str]()
-    assert set(expected) <= {f"m{n:04}" for n in range(1, 120, 6)} | {
-        f"m{n:04}" for n in range(1, 120, 2) if n % 3 == 1
+    assert set(expected) <= {f"m{n:04}" for n in range(1, MESSAGES, 6)} | {
+        f"m{n:04}" for n in range(1, MESSAGES, 2) if n % 3 == 1
     }
     for turn, page in enumerate(walk(vector_server, user, query, [3, 1], message_filter)):
         walked += [message_id for message_id, _ in page]
@@ -168,22 +171,38 @@ def test_cursor_is_bound_to_the_excluded_conversations(vector_server: Server, us
         assert refusal(rejected.value).reason == "CURSOR_OTHER_QUERY"
 
 
-def test_cursor_is_valid_after_a_restart(
-    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
-) -> None:
-    with start(own_settings) as server:
-        token = write(server, conversation("u", 60))
-        first = server.query.LexicalSearch(
-            q.LexicalSearchRequest(user_id="u", query_text="火锅 tea", page_size=10, at_least=token)
-        )
-        rest = ids(
-            server.query.LexicalSearch(q.LexicalSearchRequest(user_id="u", query_text="火锅 tea", page_size=500)).items
-        )[10:]
-    with start(own_settings) as server:
+@dataclass(frozen=True)
+class Stopped:
+    """A server that was stopped after it returned cursors, and the ids that follow the cursor of the search."""
+
+    settings: Settings
+    list_cursor: str
+    search_cursor: str
+    rest: list[str]
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    settings = Settings.from_environment(
+        data=tmp_path_factory.mktemp("stopped"), listen="127.0.0.1:0", embedder="none", embedding_dimension=4,
+        drain_timeout_s=0.0,
+    )  # fmt: skip
+    with started(settings) as server:
+        token = write(server, conversation("u", MESSAGES))
+        request = q.LexicalSearchRequest(user_id="u", query_text="火锅 tea", page_size=500, at_least=token)
+        every = ids(server.query.LexicalSearch(request).items)
+        request.page_size = 10
+        search_cursor = server.query.LexicalSearch(request).next_cursor
+        list_cursor = server.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=2)).next_cursor
+    return Stopped(settings, list_cursor, search_cursor, every[10:])
+
+
+def test_cursor_is_valid_after_a_restart(stopped: Stopped) -> None:
+    with started(stopped.settings) as server:
         onward = server.query.LexicalSearch(
-            q.LexicalSearchRequest(user_id="u", query_text="火锅 tea", page_size=500, cursor=first.next_cursor)
+            q.LexicalSearchRequest(user_id="u", query_text="火锅 tea", page_size=500, cursor=stopped.search_cursor)
         )
-        assert ids(onward.items) == rest
+        assert ids(onward.items) == stopped.rest
 
 
 def cursor_of(server: Server, user: str) -> str:
@@ -224,22 +243,14 @@ def test_modified_cursor_is_rejected(vector_server: Server, user: str) -> None:
         assert refused(vector_server, q.ListMessagesRequest(user_id=user, cursor=text)) == "CURSOR_FORGED"
 
 
-def test_cursor_of_another_server_is_rejected(
-    vector_server: Server,
-    user: str,
-    start: Callable[[Settings], AbstractContextManager[Server]],
-    own_settings: Settings,
-) -> None:
-    with start(own_settings) as other:
-        cursor = cursor_of(other, user)
-    assert refused(vector_server, q.ListMessagesRequest(user_id=user, cursor=cursor)) == "CURSOR_FORGED"
+def test_cursor_of_another_server_is_rejected(vector_server: Server, stopped: Stopped) -> None:
+    request = q.ListMessagesRequest(user_id="u", cursor=stopped.list_cursor)
+    assert refused(vector_server, request) == "CURSOR_FORGED"
 
 
-def test_cursor_expires(start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings) -> None:
-    with start(own_settings) as server:
-        cursor = cursor_of(server, "u")
-    with start(own_settings.copy_with_changes(cursor_lifetime_s=1e-9)) as server:
-        assert refused(server, q.ListMessagesRequest(user_id="u", cursor=cursor)) == "CURSOR_EXPIRED"
+def test_cursor_expires(stopped: Stopped) -> None:
+    with started(stopped.settings.copy_with_changes(cursor_lifetime_s=1e-9)) as server:
+        assert refused(server, q.ListMessagesRequest(user_id="u", cursor=stopped.list_cursor)) == "CURSOR_EXPIRED"
 
 
 def test_page_is_truncated_at_the_response_size_limit(

@@ -18,7 +18,6 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from postgres import NOT_INSTALLED, PrivatePostgres, count, find_program_directory, fresh_schema, private_postgres
-from server.fleet import fleet, until
 
 from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
@@ -29,7 +28,7 @@ from rpc_errors import refusal
 from running_server import Server, address_in
 
 VECTOR = (1.0, 0.0, 0.0, 0.0)
-ROUNDS = 3
+ROUNDS = 2
 _PATIENCE_S = 100.0
 """Longer than a busy machine takes to start a process."""
 _DURABLE = ("shared_buffers=32MB",)
@@ -95,7 +94,7 @@ class Ledger:
         _wait_until(lambda: self.number >= number)
 
 
-def _listed(server: Process) -> list[str]:
+def _listed(server: Server) -> list[str]:
     message_ids, cursor = list[str](), ""
     while True:
         page = server.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=500, cursor=cursor))
@@ -105,7 +104,9 @@ def _listed(server: Process) -> list[str]:
 
 
 @pytest.mark.timeout(240)
-def test_acknowledged_writes_survive_kills_of_server_and_database_without_duplicates(tmp_path: Path) -> None:
+def test_acknowledged_writes_survive_kills_of_server_and_database_without_duplicates(
+    own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]], tmp_path: Path
+) -> None:
     if find_program_directory() is None:
         pytest.skip(NOT_INSTALLED)
     ledger = Ledger()
@@ -125,23 +126,20 @@ def test_acknowledged_writes_survive_kills_of_server_and_database_without_duplic
             writer.join(30)
             server.channel.close()
 
-        server = Process(tmp_path / "data", url)
-        try:
-            contents = Counter(_listed(server))
+        with start(own_settings.copy_with_changes(data=tmp_path / "data", database_url=url)) as last:
+            contents = Counter(_listed(last))
             expected = {f"{request}-{k} word" for request in ledger.acknowledged for k in range(5)}
             assert expected <= contents.keys()
             assert set(contents.values()) == {1}
             assert contents.keys() - expected <= {f"{ledger.unanswered}-{k} word" for k in range(5)}
             for request, ids in ledger.acknowledged.items():
-                response = server.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id="u", message_ids=ids))
+                response = last.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id="u", message_ids=ids))
                 assert [item.content for item in response.items] == [f"{request}-{k} word" for k in range(5)]
-            token = server.ingest.WriteMessages(
+            token = last.ingest.WriteMessages(
                 i.WriteMessagesRequest(messages=[new_message("u", "last", "word", ts=9)])
             ).write_token
             searched = q.LexicalSearchRequest(user_id="u", query_text="word", page_size=500, at_least=token)
-            assert len(server.query.LexicalSearch(searched, timeout=_PATIENCE_S).items) == min(500, len(contents) + 1)
-        finally:
-            server.kill()
+            assert len(last.query.LexicalSearch(searched, timeout=_PATIENCE_S).items) == min(500, len(contents) + 1)
 
 
 @pytest.mark.timeout(240)
@@ -206,14 +204,12 @@ def test_two_servers_of_one_database_return_equal_results(
         _wait_until(lambda: count(postgres, url, "users") == 0)
 
 
-@pytest.mark.timeout(240)
-def test_database_url_is_not_in_any_command_line(postgres_url: str, tmp_path: Path) -> None:
-    with fleet(tmp_path / "data", NOMEMORY_DATABASE_URL=postgres_url) as running:
-        ingest = ingest_service_pb2_grpc.IngestServiceStub(running.channel())
-        ingest.WriteMessages(
-            i.WriteMessagesRequest(messages=[new_message("u", "m", "x", embedding=VECTOR)]), timeout=_PATIENCE_S
-        )
-        assert until(lambda: bool(running.children("semantic.edge.worker")))
+def test_database_url_is_not_in_any_command_line(
+    own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]], postgres_url: str
+) -> None:
+    with start(own_settings.copy_with_changes(database_url=postgres_url)) as server:
+        batch = i.WriteMessagesRequest(messages=[new_message("u", "m", "word", embedding=VECTOR)])
+        assert _count_hits(server, server.ingest.WriteMessages(batch).write_token) == 1  # both workers run
         shown = subprocess.run(["ps", "-ww", "-eo", "args"], check=True, capture_output=True, text=True).stdout  # noqa: S607
         assert postgres_url not in shown  # it may hold a password
 

@@ -1,38 +1,27 @@
-"""Tests for the server process: output, logs, shutdown and startup errors."""
+"""Tests for the server process: logs and shutdown."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import grpc
 import pytest
+from server.fleet import command, environment
 
 from chat_messages import ids, new_message
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as q
-from running_server import address_in
+from running_server import Server, address_in
 
 CONTENT, QUERY, METADATA, USER = "canary-content", "canary-query", "canary-metadata", "canary-user"
-
-
-def command(*arguments: str) -> list[str]:
-    return [str(Path(sys.executable).with_name("nomemory")), "serve", *arguments]
-
-
-def environment(data: Path, **more: str) -> dict[str, str]:
-    return {
-        **os.environ, "NOMEMORY_DATA": str(data), "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_EMBEDDER": "none",
-        "NOMEMORY_EMBEDDING_DIMENSION": "4", **more,
-    }  # fmt: skip
 
 
 @contextmanager
@@ -81,8 +70,10 @@ def test_logs_are_json_and_contain_no_message_content(tmp_path: Path) -> None:
     assert (tmp_path / "server.key").read_bytes().hex() not in logs
 
 
-def test_sigterm_completes_calls_in_flight_and_loses_no_write(tmp_path: Path) -> None:
-    with process(tmp_path) as (server, target):
+def test_sigterm_completes_calls_in_flight_and_loses_no_write(
+    own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]]
+) -> None:
+    with process(own_settings.server.data) as (server, target):
         outcomes: list[str] = []
         with grpc.insecure_channel(target) as channel:
             ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
@@ -103,38 +94,6 @@ def test_sigterm_completes_calls_in_flight_and_loses_no_write(tmp_path: Path) ->
             assert running.wait(20)
             finish(server)
             writer.join(20)
-    with process(tmp_path) as (server, target), grpc.insecure_channel(target) as channel:
-        query = query_service_pb2_grpc.QueryServiceStub(channel)
-        kept = ids(query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=500)).items)
+    with start(own_settings) as restarted:
+        kept = ids(restarted.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=500)).items)
         assert kept[0] in (outcomes[-1], f"m{len(outcomes):06}")
-
-
-@pytest.mark.parametrize("listen", ["0.0.0.0:7700", "[::]:7700", "example.org:7700", "192.0.2.1:0"])
-def test_non_loopback_address_is_rejected(tmp_path: Path, listen: str) -> None:
-    done = subprocess.run(
-        command("--listen", listen), env=environment(tmp_path), capture_output=True, text=True, timeout=30, check=False
-    )
-    assert done.returncode != 0
-    assert "refusing to listen" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_data_directory_is_locked_by_one_server(tmp_path: Path) -> None:
-    with process(tmp_path):
-        second = subprocess.run(
-            command(), env=environment(tmp_path), capture_output=True, text=True, timeout=30, check=False
-        )
-        assert second.returncode != 0
-        assert "another server" in second.stderr
-        assert "Traceback" not in second.stderr
-
-
-def test_port_in_use_is_reported_at_startup(tmp_path: Path) -> None:
-    with process(tmp_path / "a") as (_, target):
-        second = subprocess.run(
-            command("--listen", target), env=environment(tmp_path / "b"), capture_output=True, text=True, timeout=30,
-            check=False,
-        )  # fmt: skip
-        assert second.returncode != 0
-        assert "the port is free" in second.stderr
-        assert "Traceback" not in second.stderr

@@ -98,16 +98,14 @@ def test_message_written_to_one_server_is_found_semantically_by_the_other(two: S
 
 
 @pytest.mark.timeout(240)
-def test_backlog_of_a_killed_server_is_indexed_by_another(postgres: PrivatePostgres, tmp_path: Path) -> None:
+def test_backlog_of_a_killed_server_is_indexed_by_another(
+    own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path
+) -> None:
     with run_fake_qdrant() as qdrant:
-        start = partial(
-            fleet,
-            NOMEMORY_DATABASE_URL=fresh_schema(postgres),
-            NOMEMORY_INDEXER_LOCK_LEASE_S="2",
-            NOMEMORY_QDRANT_URL=qdrant.url,
-        )
-        with start(tmp_path / "one") as first, start(tmp_path / "other") as other:
-            query = QueryServiceStub(other.channel())
+        url = fresh_schema(postgres)
+        shared = {"NOMEMORY_DATABASE_URL": url, "NOMEMORY_QDRANT_URL": qdrant.url}
+        theirs = own_settings.copy_with_changes(database_url=url, qdrant_url=qdrant.url, indexer_lock_lease_s=2.0)
+        with fleet(tmp_path / "one", NOMEMORY_INDEXER_LOCK_LEASE_S="2", **shared) as first, start(theirs) as other:
             ingest = IngestServiceStub(first.channel())
             users = [f"user-{number}" for number in range(20)]
             for user in users:
@@ -115,7 +113,7 @@ def test_backlog_of_a_killed_server_is_indexed_by_another(postgres: PrivatePostg
                 ingest.WriteMessages(i.WriteMessagesRequest(messages=batch), timeout=60)
             first.process.kill()
             for user in users:
-                assert until(partial(_has_all, query, user, 20), 60)
+                assert until(partial(_has_all, other.query, user, 20), 60)
 
 
 def _has_all(query: QueryServiceStub, user: str, messages: int) -> bool:

@@ -9,12 +9,12 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-import grpc
 import pytest
 from identity.issuer import AUDIENCE, ISSUER, SECRET
-from server.fleet import fleet, until
+from server.fleet import Fleet, fleet, until
 
 from chat_messages import new_message
 from nomemory.server.runtime.stderr import open_log_stream
@@ -91,16 +91,22 @@ def frame(kind: int, payload: bytes) -> bytes:
     return struct.pack(">I", len(payload))[1:] + bytes([kind, 0]) + bytes(4) + payload
 
 
-def test_network_input_cannot_forge_log_lines(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A server whose network library writes what it receives to standard error."""
+    data = tmp_path_factory.mktemp("running") / "data"
+    with fleet(data, GRPC_VERBOSITY="debug", GRPC_TRACE="http") as server:
+        yield server
+
+
+def test_network_input_cannot_forge_log_lines(running: Fleet) -> None:
     text = b"\n" + FORGED + b"\n"
-    with fleet(tmp_path / "data", GRPC_VERBOSITY="debug", GRPC_TRACE="http") as running:
-        host, _, port = running.target.rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=10) as stranger:
-            stranger.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, b""))
-            stranger.sendall(frame(7, struct.pack(">II", 0, 11) + text))
-            assert stranger.recv(1024)
-        with grpc.insecure_channel(running.target) as channel:
-            QueryServiceStub(channel).ListMessages(q.ListMessagesRequest(user_id="lin"), timeout=30)
+    host, _, port = running.target.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as stranger:
+        stranger.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, b""))
+        stranger.sendall(frame(7, struct.pack(">II", 0, 11) + text))
+        assert stranger.recv(1024)
+    QueryServiceStub(running.channel()).ListMessages(q.ListMessagesRequest(user_id="lin"), timeout=30)
     assert "admin" not in running.log.read_text()
 
 
@@ -125,14 +131,13 @@ def descendants(process: int) -> list[int]:
     return [*children, *(below for child in children for below in descendants(child))]
 
 
-def test_crash_output_of_a_worker_is_logged(tmp_path: Path) -> None:
-    with fleet(tmp_path / "data") as running:
-        channel = running.channel()
-        written = i.WriteMessagesRequest(messages=[new_message("u", "m", "zebra")])
-        token = IngestServiceStub(channel).WriteMessages(written, timeout=30).write_token
-        search = q.LexicalSearchRequest(user_id="u", query_text="zebra", at_least=token)
-        assert QueryServiceStub(channel).LexicalSearch(search, timeout=30).items
-        (indexer,) = running.children("indexing.lexical.worker")
-        os.kill(indexer, signal.SIGABRT)
-        assert until(lambda: "Fatal Python error: Aborted" in running.log.read_text())
-        assert until(lambda: running.children("indexing.lexical.worker") not in ([], [indexer]))
+def test_crash_output_of_a_worker_is_logged(running: Fleet) -> None:
+    channel = running.channel()
+    written = i.WriteMessagesRequest(messages=[new_message("u", "m", "zebra")])
+    token = IngestServiceStub(channel).WriteMessages(written, timeout=30).write_token
+    search = q.LexicalSearchRequest(user_id="u", query_text="zebra", at_least=token)
+    assert QueryServiceStub(channel).LexicalSearch(search, timeout=30).items
+    (indexer,) = running.children("indexing.lexical.worker")
+    os.kill(indexer, signal.SIGABRT)
+    assert until(lambda: "Fatal Python error: Aborted" in running.log.read_text())
+    assert until(lambda: running.children("indexing.lexical.worker") not in ([], [indexer]))

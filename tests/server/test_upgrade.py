@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
@@ -16,6 +17,7 @@ from server.test_expiry import found_by_every_read, tea, write
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
+from running_server import started
 
 if TYPE_CHECKING:
     from running_server import Server
@@ -40,19 +42,34 @@ def segments(data: Path) -> set[str]:
     return {path.name for path in DataDirectory(data).lexical_index.glob("*.store")}
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The data directory of a stopped server with indexed messages, and the token of their write."""
+    data = tmp_path_factory.mktemp("written") / "data"
+    settings = Settings.from_environment(
+        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
+    )
+    with started(settings) as server:
+        token = write(server, *(tea("u", name, index) for index, name in enumerate("abc"))).write_token
+        found_by_every_read(server, "u", "a", token)
+    return data, token
+
+
 @pytest.mark.parametrize("schema", FORMER)
 def test_previous_version_directory_opens_without_rebuilding_indexes(
-    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, user: str, schema: int
+    start: Callable[[Settings], AbstractContextManager[Server]],
+    own_settings: Settings,
+    written: tuple[Path, str],
+    schema: int,
 ) -> None:
     data = own_settings.server.data
-    with start(own_settings) as server:
-        written = write(server, *(tea(user, name, index) for index, name in enumerate("abc")))
-        found_by_every_read(server, user, "a", written.write_token)
+    source, token = written
+    shutil.copytree(source, data)
     downgrade(data / "log.db", schema)
     before = segments(data)
     assert before
     with start(own_settings) as server:
-        ids_by_read = found_by_every_read(server, user, "a", written.write_token)
+        ids_by_read = found_by_every_read(server, "u", "a", token)
         assert set(map(tuple, ids_by_read.values())) == {("a", "b", "c")}
 
         def is_settled() -> bool:
