@@ -115,11 +115,12 @@ def test_indexer_has_lower_priority_than_reads_and_acknowledgements(apart: Index
     assert os.getpriority(os.PRIO_PROCESS, process) > os.getpriority(os.PRIO_PROCESS, 0)
 
 
-def test_indexer_error_is_raised_in_the_parent(tmp_path: Path) -> None:
+def test_indexer_error_is_logged_and_raised_in_the_parent(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     apart = IndexerProcess(tmp_path)
     with TantivyLexicalWriter(tmp_path / DIRECTORY, HEAP_BYTES), pytest.raises(ValueError):  # noqa: PT011 - by its kind
         asyncio.run(apart.process.run())
     apart.following.log.close()
+    assert '"kind":"ValueError"' in capfd.readouterr().err
 
 
 def test_killed_process_is_replaced_until_it_is_stopped(tmp_path: Path) -> None:

@@ -11,23 +11,22 @@ import threading
 import traceback
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from nomemory.server.indexing.lexical.indexer import LexicalIndexer
 from nomemory.server.indexing.lexical.messages import EXPECTED_FAILURES, EraseDeleted, get_failure_name
-from nomemory.server.runtime.logs import configure_logs
 from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
-from nomemory.server.runtime.structured_logs import get_logger
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 _NICENESS = 5
 """The niceness of the process, so that writes and reads of the server have priority."""
-
-_log = get_logger("lexical")
 
 
 def main(descriptor: int) -> None:
     """Follow the message log until the other end of the pipe is closed, then commit the current batch."""
     os.nice(_NICENESS)
-    configure_logs("error")
     pipe = WorkerPipe(descriptor)
     try:
         pipe.report_ready()
@@ -73,12 +72,23 @@ def _run_indexer(indexer: LexicalIndexer, call_id: int, pipe: WorkerPipe) -> Non
     except EXPECTED_FAILURES as error:
         # The text of the error may quote a message, so only its type and stack frames are logged.
         frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
-        _log.error("the indexer failed", kind=type(error).__name__, frames=frames[-6:])
+        _open_log().error("the indexer failed", kind=type(error).__name__, frames=frames[-6:])
         with suppress(ConnectionError):
             pipe.reply_error(call_id, get_failure_name(error))
     except BaseException:
+        _open_log()  # which then contains the uncaught exception
         pipe.close()
         raise
+
+
+def _open_log() -> FilteringBoundLogger:
+    """Configure logging. It is imported only for a failure, because it takes a quarter of the start of this process."""
+    from nomemory.server.runtime.logs import configure_logs  # noqa: PLC0415
+    from nomemory.server.runtime.structured_logs import get_logger  # noqa: PLC0415
+
+    configure_logs("error")
+    logger: FilteringBoundLogger = get_logger("lexical")
+    return logger
 
 
 if __name__ == "__main__":
