@@ -26,6 +26,12 @@ PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 NOMEMORY = str(Path(sys.executable).with_name("nomemory"))
 
 
+def command_of_the_page(name: str) -> list[str]:
+    """Return the arguments of the command `nomemory NAME …` of the page, with JSON as its output."""
+    (line,) = re.findall(rf"^nomemory ({name} .+)$", PAGE, re.MULTILINE)
+    return [*shlex.split(line), "--json"]
+
+
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
@@ -47,11 +53,6 @@ class Installed:
             check=False,
             timeout=60,
         )
-
-    def command_of_the_page(self, name: str, *more: str, target: str) -> subprocess.CompletedProcess[str]:
-        """Run the command `nomemory NAME …` of the page."""
-        (line,) = re.findall(rf"^nomemory ({name} .+)$", PAGE, re.MULTILINE)
-        return self.run(NOMEMORY, *shlex.split(line), *more, NOMEMORY_TARGET=target)
 
 
 @pytest.fixture(scope="module")
@@ -93,16 +94,17 @@ def test_example_package_tests_pass(installed: Installed) -> None:
 
 def test_server_runs_with_extension_embedder_planner_and_format(installed: Installed) -> None:
     with serving(installed) as target:
-        imported = installed.command_of_the_page("import", "--json", target=target)
+        imported = installed.run(NOMEMORY, *command_of_the_page("import"), NOMEMORY_TARGET=target)
         assert imported.returncode == 0, imported.stderr
         assert (json.loads(imported.stdout)["format"], json.loads(imported.stdout)["sent"]) == ("slack", 2)
 
-        output = installed.command_of_the_page("semantic", "--json", target=target)
+        runner = CliRunner(env={"NOMEMORY_TARGET": target})
+        output = runner.invoke(nomemory, command_of_the_page("semantic"))
         assert len(output.stdout.splitlines()) == 2, output.stderr
-        status = installed.run(NOMEMORY, "status", "--json", NOMEMORY_TARGET=target)
+        status = runner.invoke(nomemory, ["status", "--json"])
         assert json.loads(status.stdout)["embedder"]["kind"] == ingest_service_pb2.EMBEDDER_KIND_PLUGIN
 
-        answer = json.loads(installed.command_of_the_page("recall", "--json", target=target).stdout)
+        answer = json.loads(runner.invoke(nomemory, command_of_the_page("recall")).stdout)
         assert [item["message"]["content"] for item in answer["evidence"]].count("The invoice went out today.") == 1
         assert answer["limits"]["planner"] == "PLANNER_PLUGIN"
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +17,12 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 from documentation.blocks import of_page
+from local_memory.conftest import empty_home
+from local_memory.local import NOMEMORY, LocalHome
+from server.fleet import until
 
 from nomemory.cli.main import nomemory
 from nomemory.client import Client
-from nomemory.server.embedding.local import get_cache_directory
 from nomemory.v1 import recall_service_pb2
 
 if TYPE_CHECKING:
@@ -141,23 +145,40 @@ def test_page_begins_with_the_quickstart(page: str) -> None:
     assert commands[0].words == ("nomemory", "quickstart")
 
 
-def test_quickstart_prints_the_answer_on_the_page(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def home() -> Iterator[LocalHome]:
+    """An empty home directory for the quickstart, whose server has an embedder."""
+    with empty_home("auto") as home:
+        yield home
+
+
+@pytest.fixture(scope="module")
+def quickstart(home: LocalHome) -> str:
+    """The output of the quickstart."""
+    done = home.run("quickstart")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_quickstart_prints_the_answer_on_the_page(quickstart: str) -> None:
     (output,) = of_page("docs/first-steps.md", "")
-    cache = str(get_cache_directory())
-    environment = {
-        **os.environ,
-        "HOME": str(tmp_path),
-        "XDG_DATA_HOME": str(tmp_path),
-        "NOMEMORY_EMBEDDING_MODEL_CACHE_DIR": cache,
-    }
-    started, stopped = (
-        subprocess.run([BIN / "nomemory", *words], env=environment, capture_output=True, text=True, check=False)
-        for words in (["quickstart"], ["quickstart", "--stop"])
-    )
-    assert (started.returncode, stopped.returncode) == (0, 0), started.stderr + stopped.stderr
-    without_dates_and_ids = re.sub(r"\d{4}-\d\d-\d\d · m_\w+| +$", "", output.text, flags=re.MULTILINE)
-    printed = re.sub(r"\d{4}-\d\d-\d\d · m_\w+| +$", "", started.stdout, flags=re.MULTILINE)
-    assert without_dates_and_ids in printed
+    variable = re.compile(r"\d{4}-\d\d-\d\d · m_\w+| +$", re.MULTILINE)
+    assert variable.sub("", output.text) in variable.sub("", quickstart)
+
+
+def test_quickstart_shows_answers_and_ends_with_the_commands_to_continue(home: LocalHome, quickstart: str) -> None:
+    answers, next_steps = quickstart.split("Try next:")
+    assert "port 7710" in answers.split("Which port does the gateway use?")[1]
+    assert str(home.home.root) in answers
+    assert f"claude mcp add --scope user nomemory -- {NOMEMORY} mcp --local" in next_steps
+    commands = [line.strip() for line in next_steps.splitlines() if re.match(r" +(\S+/)?nomemory ", line)]
+    recall, inspect, stop = (shlex.split(command)[1:] for command in commands)
+    assert "port 7710" in home.run(*recall).stdout
+    assert inspect == ["inspect", "--target", "local"]
+    assert home.servers()
+    stopped = home.run(*stop)
+    assert (stopped.returncode, "was stopped" in stopped.stdout) == (0, True), stopped.stderr
+    assert until(lambda: not home.servers())
 
 
 @pytest.mark.parametrize("page", OTHER_PAGES)

@@ -101,12 +101,19 @@ def missing(data: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [missing, orphan])
-def test_inconsistent_lexical_index_is_rebuilt(
-    doctor: Callable[..., Result], data: Path, start: Start, own_settings: Settings, spoil: Callable[[Path], None]
+def test_inconsistent_lexical_index_is_reported(
+    doctor: Callable[..., Result], data: Path, spoil: Callable[[Path], None]
 ) -> None:
     spoil(data)
     before = doctor()
     assert (before.exit_code, checks_by_name(before)["Lexical index files"]["state"]) == (1, "fail")
+
+
+def test_inconsistent_lexical_index_is_rebuilt(
+    doctor: Callable[..., Result], data: Path, start: Start, own_settings: Settings
+) -> None:
+    missing(data)
+    orphan(data)
     assert "rebuilt" in doctor("--repair").output
     with start(own_settings) as server:
         assert until(lambda: is_settled(server))

@@ -127,8 +127,8 @@ def migrate(run: Run, data: Path, url: str) -> None:
     assert (migrated.exit_code, "migrated and verified" in migrated.output) == (0, True), migrated.output
 
 
-def test_migration_keeps_all_messages_and_the_log_identity(
-    run: Run, start: Start, settings: Settings, postgres_url: str
+def test_migration_keeps_all_messages_removals_and_the_log_identity(
+    run: Run, start: Start, settings: Settings, postgres: PrivatePostgres, postgres_url: str
 ) -> None:
     data, migrated = settings.server.data, settings.copy_with_changes(database_url=postgres_url)
     with start(settings) as server:
@@ -143,6 +143,9 @@ def test_migration_keeps_all_messages_and_the_log_identity(
     assert rows["removals"]
     migrate(run, data, postgres_url)
     assert rows_of_database(postgres_url) == rows
+    schema, follower = postgres_url.partition("search_path=")[2], (data / "follower").read_text()
+    followers = f'SELECT name, is_lasting FROM "{schema}".followers'  # noqa: S608 - ours
+    assert fetch_rows(postgres, followers) == [(follower, True)], "removals are kept until the local indexes apply them"
     destination = redact_database_url(postgres_url)
     with pytest.raises(LogUnusableError) as error, start(settings):
         pass
@@ -159,18 +162,6 @@ def test_migration_keeps_all_messages_and_the_log_identity(
         token = write(server, new_message("ann", "m9", "written in the database 辣", ts=9)).write_token
         assert lexical_search(server, "ann", "database", token) == ["m9"]
         assert texts_embedded(server) == 1
-
-
-def test_migration_keeps_removals_until_the_local_indexes_apply_them(
-    run: Run, start: Start, settings: Settings, postgres: PrivatePostgres
-) -> None:
-    url = fresh_schema(postgres)
-    with start(settings) as server:
-        fill(server)
-    migrate(run, settings.server.data, url)
-    schema, follower = url.partition("search_path=")[2], (settings.server.data / "follower").read_text()
-    followers = f'SELECT name, is_lasting FROM "{schema}".followers'  # noqa: S608 - ours
-    assert fetch_rows(postgres, followers) == [(follower, True)]
 
 
 def test_vector_index_on_a_qdrant_server_continues(

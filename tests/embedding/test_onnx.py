@@ -73,7 +73,16 @@ class Reference(Protocol):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
+    """A cache for which two processes converted the model at the same time."""
+    models = tmp_path_factory.mktemp("models")
+    code = (
+        "import sys; from pathlib import Path; from nomemory.server.embedding.onnx.model_cache import load_model;"
+        "from nomemory.server.embedding.local_model import ModelResources, TextKind;"
+        "load_model(Path(sys.argv[1]), TextKind.DOCUMENT, ModelResources())"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", code, str(models)], env=os.environ) for _ in range(2)]
+    assert [process.wait(100) for process in both] == [0, 0]
+    return models
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +106,8 @@ def reference() -> Reference:
 
 
 @pytest.fixture
-def pieces(model: E5Model, models: Path) -> bytes:
+def pieces(models: Path) -> bytes:
     """Return the vocabulary trie of the model."""
-    assert model
     return (get_cache_folder(models) / TRIE_FILE).read_bytes()
 
 
@@ -187,17 +195,24 @@ def test_existing_model_file_is_not_rebuilt(model: E5Model, models: Path) -> Non
     assert (get_cache_folder(models) / DATA_FILE).stat().st_ino == before
 
 
+def test_concurrent_processes_build_one_model(models: Path) -> None:
+    assert {file.name for file in get_cache_folder(models).iterdir()} == FILES
+    assert is_cached(models)
+
+
 @pytest.mark.usefixtures("known_trie")
-def test_damaged_file_is_rebuilt_and_leftovers_removed(model: E5Model, models: Path) -> None:
+def test_damaged_file_is_rebuilt_with_the_same_contents_and_leftovers_removed(model: E5Model, models: Path) -> None:
     vector = unit(model, TEXTS[0])
     kept = get_cache_folder(models)
-    damaged = bytearray((kept / DATA_FILE).read_bytes())
+    contents = {name: (kept / name).read_bytes() for name in (*MODEL_FILES, DIGESTS_FILE)}
+    damaged = bytearray(contents[DATA_FILE])
     damaged[-2000] ^= 0xFF
     (kept / DATA_FILE).unlink()  # another process may have mapped the file
     (kept / DATA_FILE).write_bytes(damaged)
     (kept / f"{DATA_FILE}.new").touch()
     assert unit(load_model(models, TextKind.DOCUMENT, ModelResources()), TEXTS[0]) == vector
     assert {file.name for file in kept.iterdir()} == FILES
+    assert all((kept / name).read_bytes() == content for name, content in contents.items())
 
 
 @pytest.mark.usefixtures("known_trie")
@@ -226,22 +241,6 @@ def test_full_disk_is_reported_and_leaves_no_partial_file(tmp_path: Path) -> Non
     assert not is_cached(tmp_path)
 
 
-def test_concurrent_processes_build_one_model_which_is_always_the_same(
-    model: E5Model, models: Path, tmp_path: Path
-) -> None:
-    assert model
-    code = (
-        "import sys; from pathlib import Path; from nomemory.server.embedding.onnx.model_cache import load_model;"
-        "from nomemory.server.embedding.local_model import ModelResources, TextKind;"
-        "load_model(Path(sys.argv[1]), TextKind.DOCUMENT, ModelResources())"
-    )
-    both = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=os.environ) for _ in range(2)]
-    assert [process.wait(100) for process in both] == [0, 0]
-    assert {file.name for file in get_cache_folder(tmp_path).iterdir()} == FILES
-    for name in (*MODEL_FILES, DIGESTS_FILE):
-        assert (get_cache_folder(tmp_path) / name).read_bytes() == (get_cache_folder(models) / name).read_bytes()
-
-
 def test_trie_finds_prefixes_shortest_first() -> None:
     pieces = [
         Piece("te", 1, -1.0),
@@ -260,10 +259,12 @@ def test_trie_finds_prefixes_shortest_first() -> None:
     assert trie.minimum_score == -4.0
 
 
-def test_model_file_has_every_vocabulary_piece(pieces: bytes) -> None:
+def test_trie_is_always_the_same_and_has_every_vocabulary_piece(pieces: bytes) -> None:
     weights = open_weights(find_weights_path())
     trie = PieceTrie(memoryview(pieces))
-    for piece in weights.read_pieces()[4::997]:
+    vocabulary = weights.read_pieces()
+    assert build_trie([piece for piece in vocabulary if piece.token_id != weights.special_tokens.unknown]) == pieces
+    for piece in vocabulary[4::997]:
         longest = trie.find_prefixes(list(map(ord, piece.text)), 0)[-1]
         assert longest == (len(piece.text), piece.token_id, piece.score)
 

@@ -36,8 +36,17 @@ def test_writes_deletions_and_recalls_on_behalf_of_users_are_audited(tmp_path: P
         listing(channel, user, bearer(chat))
         recall(channel, user, bearer(token(user)))
         refused(write, channel, user, bearer(chat))
+        ingest, loads = IngestServiceStub(channel), bearer(loader)
+        batch = [new_message("ann", "1", "tea"), new_message("ann", "2", "tea"), new_message("bob", "1", "tea")]
+        ingest.WriteMessages(i.WriteMessagesRequest(messages=batch), metadata=loads)
+        differing = i.WriteMessagesRequest(messages=[new_message("ann", "1", "coffee")])
+        with pytest.raises(grpc.RpcError):
+            ingest.WriteMessages(differing, metadata=loads, timeout=10)
+        request = i.DeleteMessagesRequest(user_id="ann")
+        request.filter.conversation_id = "other"
+        ingest.DeleteMessages(request, metadata=loads)
     log = (tmp_path / "log").read_text()
-    lines = audited(log)
+    *lines, several, deletion = audited(log)
     said_of_writes = [(line["action"], line["caller"], line["users"], line["messages"]) for line in lines[:4]]
     assert said_of_writes == [
         ("write", "loader", {user: 1}, 1),
@@ -49,18 +58,5 @@ def test_writes_deletions_and_recalls_on_behalf_of_users_are_audited(tmp_path: P
     recalls = [(line["action"], line["caller"], line["identity"], list(line["users"])) for line in lines[4:]]
     assert recalls == [("recall", "chat", "act-as", [user])] * 2
     assert "tea" not in log
-
-
-def test_only_accepted_requests_are_audited_with_their_messages_per_user(tmp_path: Path) -> None:
-    batch = [new_message("ann", "1", "tea"), new_message("ann", "2", "tea"), new_message("bob", "1", "tea")]
-    with logging_to(tmp_path / "log", embedding_dimension="4") as channel:
-        ingest = IngestServiceStub(channel)
-        ingest.WriteMessages(i.WriteMessagesRequest(messages=batch))
-        with pytest.raises(grpc.RpcError):
-            ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("ann", "1", "coffee")]), timeout=10)
-        request = i.DeleteMessagesRequest(user_id="ann")
-        request.filter.conversation_id = "other"
-        ingest.DeleteMessages(request)
-    first, second = audited((tmp_path / "log").read_text())
-    assert (first["users"], first["messages"]) == ({"ann": 2, "bob": 1}, 3)
-    assert (second["action"], second["users"]) == ("delete-matching", {"ann": 0})
+    assert (several["users"], several["messages"]) == ({"ann": 2, "bob": 1}, 3)
+    assert (deletion["action"], deletion["users"]) == ("delete-matching", {"ann": 0})

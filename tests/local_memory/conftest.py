@@ -30,9 +30,9 @@ def at() -> Iterator[LocalHome]:
         yield local
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared_home() -> Iterator[LocalHome]:
-    """A home with a running server that has an embedder, for all tests of a module."""
+    """A home with a running server that has an embedder, for the tests of all agents."""
     with empty_home("auto") as local, local.served():
         yield local
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import os
-import re
-import shlex
 import signal
 import stat
 import subprocess
@@ -29,8 +26,12 @@ FERRY = "The ferry to Aalborg leaves from quay four."
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[LocalHome]:
-    """A home with a running server without an embedder."""
-    with empty_home("none") as local, local.served():
+    """A home with a running server without an embedder, started by a process with settings of another server."""
+    with empty_home("none") as local, ExitStack() as use:
+        with pytest.MonkeyPatch.context() as process:
+            for variable in ("API_KEYS", "JWT_ISSUER", "TLS_CERT", "KEY_FILE", "HTTP", "METRICS", "LISTEN", "DATA"):
+                process.setenv(f"NOMEMORY_{variable}", "elsewhere")
+            use.enter_context(local.served())
         yield local
 
 
@@ -42,7 +43,7 @@ async def test_tools_are_listed_before_the_server_starts_and_then_remember_and_r
     at.home.create()
     with ExitStack() as no_server:
         no_server.enter_context(at.home.hold_start_lock())
-        async with agent(dataclasses.replace(at, embedder="auto")) as client:
+        async with agent(at) as client:
             assert {tool.name for tool in (await client.list_tools()).tools} >= {"recall", "remember"}
             assert not at.servers()
             no_server.close()
@@ -51,29 +52,26 @@ async def test_tools_are_listed_before_the_server_starts_and_then_remember_and_r
             assert PORT in await recalled(client, "Which port is the gateway on?")
 
 
-async def test_concurrent_agents_share_one_server_that_survives_the_first(at: LocalHome, tmp_path: Path) -> None:
+async def test_concurrent_agents_share_one_server_without_data_loss_when_an_agent_or_the_server_is_killed(
+    at: LocalHome, tmp_path: Path
+) -> None:
     async with agent(at) as second:
         async with agent(at, pid_file=tmp_path / "pid") as first:
             await asyncio.gather(
                 first.call_tool("remember", {"content": PORT}), second.call_tool("remember", {"content": FERRY})
             )
             server = at.server()
+            assert server
             os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
         assert PORT in await recalled(second, "Which port is the gateway on?")
         assert FERRY in await recalled(second, "Where does the ferry leave from?")
         assert at.servers() == [server]
 
-
-async def test_killed_server_is_restarted_without_data_loss_despite_its_files(at: LocalHome) -> None:
-    async with agent(at) as client:
-        await client.call_tool("remember", {"content": PORT})
-        killed = at.server()
-        assert killed
-        os.kill(killed, signal.SIGKILL)
-        assert await happened(lambda: killed not in at.servers())
-        assert at.home.hooks.exists()
-        assert PORT in await recalled(client, "Which port is the gateway on?")
-        assert at.servers() != [killed]
+        os.kill(server, signal.SIGKILL)
+        assert await happened(lambda: server not in at.servers())
+        assert at.home.hooks.exists(), "files of the killed server are left"
+        assert PORT in await recalled(second, "Which port is the gateway on?")
+        assert at.servers() != [server]
 
 
 def test_agent_killed_during_server_start_does_not_block_others(at: LocalHome) -> None:
@@ -107,10 +105,8 @@ def test_local_directories_and_the_socket_are_private(running: LocalHome) -> Non
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
-def test_environment_settings_of_another_server_are_ignored(at: LocalHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("API_KEYS", "JWT_ISSUER", "TLS_CERT", "KEY_FILE", "HTTP", "METRICS", "LISTEN", "DATA"):
-        monkeypatch.setenv(f"NOMEMORY_{variable}", "elsewhere")
-    with at.served(), at.calls() as client:
+def test_environment_settings_of_another_server_are_ignored(running: LocalHome) -> None:
+    with running.calls() as client:
         assert client.server_info()
 
 
@@ -132,24 +128,6 @@ def test_local_user_is_the_system_user_and_http_is_rejected(at: LocalHome) -> No
     assert read_current_user_name() == subprocess.check_output(["id", "-un"], text=True).strip()  # noqa: S607 - coreutils
     wrong = at.invoke("mcp", "--local", "--http", "127.0.0.1:0")
     assert (wrong.exit_code, "--http" in wrong.stderr) == (2, True)
-
-
-def test_quickstart_shows_answers_and_ends_with_the_commands_to_continue(at: LocalHome) -> None:
-    at = dataclasses.replace(at, embedder="auto")
-    shown = at.run("quickstart")
-    assert shown.returncode == 0, shown.stderr
-    answers, next_steps = shown.stdout.split("Try next:")
-    assert "port 7710" in answers.split("Which port does the gateway use?")[1]
-    assert str(at.home.root) in answers
-    assert f"claude mcp add --scope user nomemory -- {NOMEMORY} mcp --local" in next_steps
-    commands = [line.strip() for line in next_steps.splitlines() if re.match(r" +(\S+/)?nomemory ", line)]
-    recall, inspect, stop = (shlex.split(command)[1:] for command in commands)
-    assert "port 7710" in at.run(*recall).stdout
-    assert inspect == ["inspect", "--target", "local"]
-    assert at.servers()
-    stopped = at.run(*stop)
-    assert (stopped.returncode, "was stopped" in stopped.stdout) == (0, True), stopped.stderr
-    assert until(lambda: not at.servers())
 
 
 def test_quickstart_can_be_repeated(running: LocalHome) -> None:

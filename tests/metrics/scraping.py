@@ -8,6 +8,8 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 TIMEOUT_S = 30
+HTTP = httpx.Client(timeout=TIMEOUT_S, limits=httpx.Limits(max_keepalive_connections=0))
+"""The client of all tests, because every new client loads the certificates of the system. It keeps no connections."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,8 @@ def read(text: str) -> Scrape:
 
 def scraped(http: str, client: httpx.Client | None = None, *, bearer: str = "") -> Scrape:
     """Scrape a server."""
-    get = client.get if client else httpx.get
     headers = {"authorization": f"Bearer {bearer}"} if bearer else {}
-    answer = get(f"{http}/metrics", headers=headers, timeout=TIMEOUT_S)
+    answer = (client or HTTP).get(f"{http}/metrics", headers=headers, timeout=TIMEOUT_S)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     return read(answer.text)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 from identity.issuer import TRUSTED, token
 from identity.keyring import Keyring
-from metrics.scraping import scraped
+from metrics.scraping import HTTP, scraped
 from pydantic import ValidationError
 from web.http_server import settings_of
 
@@ -52,12 +51,12 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 def status(http: str, credential: str | None = None, **headers: str) -> int:
     """Return the HTTP status of a scrape."""
     credentials = {"authorization": f"Bearer {credential}"} if credential else {}
-    return httpx.get(f"{http}/metrics", headers=credentials | headers).status_code
+    return HTTP.get(f"{http}/metrics", headers=credentials | headers).status_code
 
 
 def test_scrapes_without_credentials_are_rejected_on_every_port(guarded: Guarded) -> None:
     for http in guarded.ports:
-        refused = httpx.get(f"{http}/metrics")
+        refused = HTTP.get(f"{http}/metrics")
         assert refused.status_code == 401
         assert refused.headers["www-authenticate"] == "Bearer"
         assert "nomemory_" not in refused.text
@@ -69,7 +68,7 @@ def test_scrape_token_permits_only_scrapes(guarded: Guarded) -> None:
     for http in guarded.ports:
         assert scraped(http, bearer=TOKEN).value("nomemory_log_readable") == 1
     assert (
-        httpx.get(f"{guarded.server.http}/v1/index_status", headers={"authorization": f"Bearer {TOKEN}"}).status_code
+        HTTP.get(f"{guarded.server.http}/v1/index_status", headers={"authorization": f"Bearer {TOKEN}"}).status_code
         == 401
     )
 
@@ -85,8 +84,8 @@ def test_metrics_require_the_admin_scope(guarded: Guarded) -> None:
 
 def test_rejected_credentials_are_counted(guarded: Guarded) -> None:
     before = scraped(guarded.server.http, bearer=TOKEN)
-    httpx.get(f"{guarded.server.http}/v1/index_status", headers={"authorization": "Bearer nm_wrong"})
-    httpx.get(f"{guarded.server.http}/metrics")
+    HTTP.get(f"{guarded.server.http}/v1/index_status", headers={"authorization": "Bearer nm_wrong"})
+    HTTP.get(f"{guarded.server.http}/metrics")
     after = scraped(guarded.server.http, bearer=TOKEN)
     called = {"method": "GetIndexStatus", "transport": "http", "reason": "CREDENTIALS_INVALID"}
     for name, labels in (

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 
 import grpc
-import httpx
 import pytest
-from metrics.scraping import scraped
+from metrics.scraping import HTTP, scraped
 from web.http_server import settings_of
 from web.raw_http import all_read, connected, request
 
@@ -42,8 +41,8 @@ def test_calls_are_counted_by_method_transport_and_code(counted: Server, user: s
     with pytest.raises(grpc.RpcError):
         counted.query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=-1))
     for _ in range(2):
-        assert httpx.get(f"{counted.http}/v1/users/{user}/messages").status_code == 200
-    assert httpx.get(f"{counted.http}/v1/users/{user}/messages?page_size=-1").status_code == 400
+        assert HTTP.get(f"{counted.http}/v1/users/{user}/messages").status_code == 200
+    assert HTTP.get(f"{counted.http}/v1/users/{user}/messages?page_size=-1").status_code == 400
     after = scraped(counted.http)
 
     def more(name: str, **labels: str) -> float:
@@ -62,8 +61,8 @@ def test_calls_are_counted_by_method_transport_and_code(counted: Server, user: s
 
 def test_rejected_http_requests_are_counted_by_reason(counted: Server) -> None:
     before = scraped(counted.http)
-    assert httpx.get(f"{counted.http}/nothing/here").status_code == 404
-    assert httpx.get(f"{counted.http}/v1/index_status", headers={"origin": "https://evil.example"}).status_code == 403
+    assert HTTP.get(f"{counted.http}/nothing/here").status_code == 404
+    assert HTTP.get(f"{counted.http}/v1/index_status", headers={"origin": "https://evil.example"}).status_code == 403
     after = scraped(counted.http)
     for reason in ("PATH_NOT_FOUND", "ORIGIN_NOT_ALLOWED"):
         name = "nomemory_http_requests_rejected_total"
@@ -157,15 +156,15 @@ def test_metrics_contain_no_request_data(counted: Server) -> None:
         with pytest.raises(grpc.RpcError):
             unknown(b"", metadata=metadata)
     for path in (f"/v1/users/{user}/messages", "/canary-path", "/v1/users/x/messages?canary=1", "/metrics?canary=1"):
-        httpx.request("GET", f"{counted.http}{path}", headers={"user-agent": "canary-agent", "origin": "http://canary"})
-        httpx.get(f"{counted.http}{path}", headers={"x-request-id": "canary-request"})
+        HTTP.request("GET", f"{counted.http}{path}", headers={"user-agent": "canary-agent", "origin": "http://canary"})
+        HTTP.get(f"{counted.http}{path}", headers={"x-request-id": "canary-request"})
     text = scraped(counted.http).text
     assert "canary" not in text
     assert 'method="Recall"' in text
 
 
 def test_post_request_is_rejected(counted: Server) -> None:
-    assert httpx.post(f"{counted.http}/metrics").status_code == 405
+    assert HTTP.post(f"{counted.http}/metrics").status_code == 405
 
 
 def test_client_that_does_not_read_its_response_blocks_no_other(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -190,9 +189,9 @@ def test_separate_metrics_port_serves_only_metrics(own_settings: Settings, start
         server.query.ListMessages(q.ListMessagesRequest(user_id=user))
         assert scraped(server.metrics).value(COUNT, method="ListMessages", transport="grpc", code="OK") == 1
         for path in ("/", "/v1/index_status", "/healthz", "/openapi.json", "/metrics/"):
-            assert httpx.get(f"{server.metrics}{path}").status_code == 404
-        assert httpx.post(f"{server.metrics}/metrics").status_code == 405
-        answered = httpx.get(f"{server.metrics}/metrics", headers={"host": "evil.example"})
+            assert HTTP.get(f"{server.metrics}{path}").status_code == 404
+        assert HTTP.post(f"{server.metrics}/metrics").status_code == 405
+        answered = HTTP.get(f"{server.metrics}/metrics", headers={"host": "evil.example"})
         assert answered.status_code == 403
         assert all_read(_sent(server.metrics, b"\x00\x01 nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
 

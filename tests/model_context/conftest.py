@@ -23,9 +23,9 @@ from nomemory.v1 import query_service_pb2 as q
 from running_server import started
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """A server with ten messages of Ann and one of Bob."""
+    """A server with ten messages of Ann and one of Bob, for which tests do not write."""
     directory = tmp_path_factory.mktemp("guarded")
     ring = Keyring(directory / "keys.json")
     service = ring.key("ingest", "query", "recall", "act-as", name="service")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 
+import grpc
 import pytest
 from client.scripted_server import scripted_server
-from mcp import StdioServerParameters
 from mcp.client import Client
-from model_context.guarded import NOMEMORY
 from model_context.tool_results import ids, text_of
 
+from nomemory.mcp.backend import Backend
+from nomemory.mcp.credentials import Credential
+from nomemory.mcp.server import MemoryServer
 from nomemory.server.faults import Fault, Reason
 from nomemory.v1 import ingest_service_pb2 as ingest
 from nomemory.v1 import query_service_pb2 as query
@@ -31,12 +32,13 @@ async def test_search_after_a_write_does_not_fail_if_the_server_cannot_include_i
         script.will("WriteMessages", written)
         script.will("HybridSearch", late, query.HybridSearchResponse(index_lagging=True))
         script.will("Recall", recall.RecallResponse(verdict=recall.VERDICT_PENDING))
-        environment = {"PATH": os.environ["PATH"], "NOMEMORY_TARGET": script.target}
-        parameters = StdioServerParameters(command=NOMEMORY, args=["mcp", "--user", "ann"], env=environment)
-        async with Client(parameters) as client:
-            await client.call_tool("remember", {"content": "I moved to Basel."})
-            searched = await client.call_tool("search", {"query": "Where did I move to?"})
-            recalled = await client.call_tool("recall", {"query": "Where did I move to?"})
+        async with grpc.aio.insecure_channel(script.target) as channel:
+            backend = Backend(channel, 10)
+            protocol = MemoryServer(backend, lambda _context: backend.bind_caller(Credential((), "ann")))
+            async with Client(protocol.build_protocol_server()) as client:
+                await client.call_tool("remember", {"content": "I moved to Basel."})
+                searched = await client.call_tool("search", {"query": "Where did I move to?"})
+                recalled = await client.call_tool("recall", {"query": "Where did I move to?"})
     tokens = [request.at_least for request in script.requests if isinstance(request, query.HybridSearchRequest)]
     assert tokens == ["w_1", ""]
     assert ids(searched) == []

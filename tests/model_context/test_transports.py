@@ -16,6 +16,7 @@ from identity.calls import bearer
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 from model_context.guarded import NOMEMORY, Guarded, command
 from model_context.tool_results import READS, WRITES
 
@@ -39,7 +40,12 @@ async def over_http(url: str, **headers: str) -> AsyncIterator[Client]:
 
 @pytest.fixture(scope="module")
 def url(guarded: Guarded) -> Iterator[str]:
-    environment = {"NOMEMORY_TARGET": guarded.server.target, "PATH": os.environ["PATH"]}
+    """The address of an endpoint without the tool `forget`."""
+    environment = {
+        "NOMEMORY_TARGET": guarded.server.target,
+        "NOMEMORY_MCP_FORGET": "false",
+        "PATH": os.environ["PATH"],
+    }
     with command(environment, "--http", "127.0.0.1:0") as address:
         yield address
 
@@ -49,14 +55,31 @@ async def listed(client: Client) -> list[str]:
     return [item["message_id"] for item in result.structured_content["messages"]]
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_stdio_server_is_bound_to_one_user(guarded: Guarded, mode: str) -> None:
-    parameters = StdioServerParameters(
-        command=NOMEMORY, args=["mcp", "--user", "ann"], env=guarded.environment(guarded.service)
-    )
-    async with Client(parameters, mode=mode) as client:
+def over_stdio(guarded: Guarded, **settings: str) -> StdioServerParameters:
+    """Return the parameters of a stdio server for Ann."""
+    environment = {**guarded.environment(guarded.service), **settings}
+    return StdioServerParameters(command=NOMEMORY, args=["mcp", "--user", "ann"], env=environment)
+
+
+async def test_stdio_server_is_bound_to_one_user(guarded: Guarded) -> None:
+    async with Client(over_stdio(guarded), mode="auto") as client:
         assert await listed(client) == ["a9"]
         assert [tool.name for tool in (await client.list_tools()).tools] == [*READS, *WRITES]
+
+
+async def test_stdio_server_with_disabled_forget_serves_legacy_clients_without_it(guarded: Guarded) -> None:
+    async with Client(over_stdio(guarded, NOMEMORY_MCP_FORGET="false"), mode="legacy") as client:
+        assert await listed(client) == ["a9"]
+        assert [tool.name for tool in (await client.list_tools()).tools] == [*READS, "remember"]
+        with pytest.raises(MCPError, match="unknown tool"):
+            await client.call_tool("forget", {"message_ids": ["a0"]})
+        everything = await client.call_tool("messages_list", {})
+        assert len(everything.structured_content["messages"]) == 10
+
+
+async def test_forget_is_not_offered_over_http_if_disabled(guarded: Guarded, url: str) -> None:
+    async with over_http(url, authorization=f"Bearer {guarded.service}", x_user_id="ann") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == [*READS, "remember"]
 
 
 async def test_http_requests_are_bound_to_their_authenticated_user(guarded: Guarded, url: str) -> None:
