@@ -18,11 +18,20 @@ import pytest
 from captured_logs import logged
 from chat_messages import new_message
 from nomemory.server.embedding.factory import choose_embedder
+from nomemory.server.faults import Fault
 from nomemory.server.indexing.vector import maintenance
+from nomemory.server.indexing.vector.indexed_spaces import IndexedSpace
 from nomemory.server.indexing.vector.reconcile import ReconciliationReport
 from nomemory.server.message import Role
+from nomemory.server.message_filter import EVERYTHING
+from nomemory.server.runtime.active_faults import ActiveFaults
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
 from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.commit_signal import CommitSignal
+from nomemory.server.runtime.wiring.sqlite_store import SqliteStore
 from nomemory.server.runtime.wiring.vector_check import check_vector_index
+from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
 from nomemory.server.search.semantic import factory
 from nomemory.server.search.semantic.factory import create_vector_index
 from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
@@ -129,17 +138,63 @@ DAMAGES = {
     "the vectors": (f"{STORE}vector_storage/vectors/chunk_0.mmap", remove),
     "the vectors, zeroed": (f"{STORE}vector_storage/vectors/chunk_0.mmap", zero),
     "the number of vectors, a bit less": (f"{STORE}vector_storage/vectors/status.dat", flip(0, 64)),
-    "the number of flags, 34 thousand million": (f"{STORE}vector_storage/deleted/status.dat", flip(4, 8)),
 }
+TOO_MANY_FLAGS = (f"{STORE}vector_storage/deleted/status.dat", flip(4, 8))
+"""The number of flags, changed to 34 thousand million. The engine ends."""
+
+
+def damaged_copy(written: Path, data: Path, damage: tuple[str, Callable[[Path], None]]) -> Path:
+    shutil.copytree(written, data)
+    pattern, harm = damage
+    (damaged,) = (data / "vectors").glob(f"none-4/{pattern}")
+    harm(damaged)
+    return data
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_vector_index_is_repaired(start: Start, written: Path, tmp_path: Path, damage: str) -> None:
-    data = tmp_path / "data"
-    shutil.copytree(written, data)
-    pattern, harm = DAMAGES[damage]
-    (damaged,) = (data / "vectors").glob(f"none-4/{pattern}")
-    harm(damaged)
+async def test_damaged_vector_index_is_repaired(written: Path, tmp_path: Path, damage: str) -> None:
+    settings, faults = settings_of(damaged_copy(written, tmp_path / "data", DAMAGES[damage])), ActiveFaults()
+    async with running_index(settings, faults) as space, asyncio.timeout(WAIT_S):
+        while not await is_complete(space, faults):  # noqa: ASYNC110 - what is waited for is a state on disk
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def running_index(settings: Settings, faults: ActiveFaults) -> AsyncIterator[IndexedSpace]:
+    """Run the vector index and its indexer as a server does, without the rest of it."""
+    directory = DataDirectory.from_settings(settings)
+    store = SqliteStore(settings, directory)
+    position = store.read_position()
+    assert position is not None
+    spaces = VectorSpaces(directory, store, CommitSignal(), ProcessRegistry(), position.identity.log_id)
+    space = spaces.build(settings, choose_embedder(settings), faults)
+    try:
+        yield space
+    finally:
+        await space.close()
+
+
+async def is_complete(space: IndexedSpace, faults: ActiveFaults) -> bool:
+    """Return whether the index has no fault and finds all messages, as `is_whole` does with a server."""
+    status = await space.indexer.status()
+    if status.checkpoint.latest != USERS * EACH or space.job_fault() or faults.list_active_faults():
+        return False
+    query = np.asarray(vector_of(3), dtype="<f4")
+    for user in range(USERS):
+        try:
+            hits = await space.index.search(f"u{user}", (query / np.linalg.norm(query)).tobytes(), EVERYTHING, 200)
+        except Fault:  # before the repair
+            return False
+        first_sequence = user * EACH + 1
+        if sorted(hit.sequence for hit in hits) != list(range(first_sequence, first_sequence + EACH)):
+            return False
+        if hits[0].sequence != first_sequence + 3 or hits[0].score < 0.999:
+            return False
+    return True
+
+
+def test_server_repairs_an_index_whose_damage_ends_the_engine(start: Start, written: Path, tmp_path: Path) -> None:
+    data = damaged_copy(written, tmp_path / "data", TOO_MANY_FLAGS)
     with start(settings_of(data)) as server:
         until(lambda: is_whole(server))
 

@@ -16,10 +16,11 @@ import pytest
 from server.fleet import command, until
 
 from chat_messages import new_message
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as q
-from running_server import address_in
+from running_server import Server, address_in, started
 
 VECTOR = (1.0, 0.0, 0.0, 0.0)
 ROUNDS = 3
@@ -98,7 +99,7 @@ def acknowledged() -> Acknowledged:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, acknowledged: Acknowledged) -> Iterator[Process]:
+def server(tmp_path_factory: pytest.TempPathFactory, acknowledged: Acknowledged) -> Iterator[Server]:
     """A server whose data directory is that of servers killed while they wrote."""
     data = tmp_path_factory.mktemp("killed") / "data"
     for turn in range(ROUNDS):
@@ -117,12 +118,14 @@ def server(tmp_path_factory: pytest.TempPathFactory, acknowledged: Acknowledged)
         for writer in writers:
             writer.join(30)
         server.kill()
-    server = Process(data)
-    yield server
-    server.kill()
+    settings = Settings.from_environment(
+        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
+    )
+    with started(settings) as restarted:
+        yield restarted
 
 
-def listed(server: Process, user: str) -> list[str]:
+def listed(server: Server, user: str) -> list[str]:
     message_ids: list[str] = []
     cursor = ""
     while True:
@@ -132,7 +135,7 @@ def listed(server: Process, user: str) -> list[str]:
             return message_ids
 
 
-def searched(server: Process, token: str) -> list[str]:
+def searched(server: Server, token: str) -> list[str]:
     message_ids: list[str] = []
     cursor = ""
     while True:
@@ -146,7 +149,7 @@ def searched(server: Process, token: str) -> list[str]:
 
 
 @pytest.mark.timeout(180)
-def test_acknowledged_writes_survive_sigkill(server: Process, acknowledged: Acknowledged) -> None:
+def test_acknowledged_writes_survive_sigkill(server: Server, acknowledged: Acknowledged) -> None:
     token = server.ingest.WriteMessages(
         i.WriteMessagesRequest(messages=[new_message("u", "last", "word", ts=0, embedding=VECTOR)])
     ).write_token
@@ -164,7 +167,7 @@ def test_acknowledged_writes_survive_sigkill(server: Process, acknowledged: Ackn
 
 
 @pytest.mark.timeout(180)
-def test_generated_ids_and_request_ids_survive_sigkill(server: Process, acknowledged: Acknowledged) -> None:
+def test_generated_ids_and_request_ids_survive_sigkill(server: Server, acknowledged: Acknowledged) -> None:
     for request_id, ids in acknowledged.generated.items():
         again = server.ingest.WriteMessages(nameless(request_id))
         assert [result.message_id for result in again.results] == ids

@@ -58,8 +58,9 @@ def test_erasure_of_vectors_waits_for_disk_space_without_blocking_searches(
         }
         assert until(lambda: faults(server) == [("COMPONENT_ERASURE", "FAULT_KIND_ERASURE_BLOCKED")])
         wait_until_gone(data, [texts])
-        assert all(file.startswith("vectors") for file in remains(data, vectors))
-        assert remains(data, vectors)
+        files = {file for file, _ in remains(data, vectors)}
+        assert files
+        assert all(file.startswith("vectors") for file in files)
         receipt = server.ingest.EraseUser(erase)
         assert promised(receipt) == {"LEXICAL_INDEX", "VECTOR_BACKLOG"}
         assert all(

@@ -85,7 +85,7 @@ def restore_older_log(data: Path) -> None:
 
 def replace_with_another_log(data: Path) -> None:
     remove(data)
-    copy_log(data.parent / "other" / "log.db", data / "log.db")
+    copy_log(data.parent / "other.db", data / "log.db")
 
 
 LOSSES: dict[Callable[[Path], None], str] = {
@@ -98,21 +98,22 @@ LOSSES: dict[Callable[[Path], None], str] = {
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with five messages, an older log of it, and the log of another server."""
+    """A data directory with five messages, its older log, a copy of it while the server ran, and another log."""
     root = tmp_path_factory.mktemp("prepared")
     with settled(started, small(root / "other"), *(f"other{n}" for n in range(6))):
-        pass
+        copy_log(root / "other" / "log.db", root / "other.db")
     with settled(started, small(root / "data"), "apples", "pears") as server:
         copy_log(root / "data" / "log.db", root / "older.db")
         write(server, "bananas", "plums", "figs")
         assert until(lambda: is_settled(server))
+        shutil.copytree(root / "data", root / "killed")  # as `kill -9` leaves it
     return root
 
 
 @pytest.fixture
 def data(prepared: Path, tmp_path: Path) -> Path:
-    """Return a copy of the prepared directory."""
-    shutil.copytree(prepared, tmp_path / "copy")
+    """Return a copy of the prepared directory, next to copies of the logs."""
+    shutil.copytree(prepared, tmp_path / "copy", ignore=shutil.ignore_patterns("killed", "other"))
     return tmp_path / "copy" / "data"
 
 
@@ -150,22 +151,26 @@ def test_remaining_messages_are_served_after_confirmation(
         assert "rebuilding since startup" in status.vector.notice
 
 
-def test_damaged_write_ahead_log_is_reported_as_a_loss(start: Start, own_settings: Settings, tmp_path: Path) -> None:
-    with settled(start, own_settings, "apples", "pears", "figs") as server:
-        write(server, "apples", "pears", "figs", "plums")
-        assert until(lambda: is_settled(server))
-        shutil.copytree(own_settings.server.data, tmp_path / "copy")  # as `kill -9` leaves it
+def test_damaged_write_ahead_log_is_reported_as_a_loss(start: Start, prepared: Path, tmp_path: Path) -> None:
+    shutil.copytree(prepared / "killed", tmp_path / "copy")
     frames = tmp_path / "copy" / "log.db-wal"
     damaged = bytearray(frames.read_bytes())
     damaged[-2_000] ^= 1
     frames.write_bytes(damaged)
-    lost = r"it ends at change 3, but .* had reached change 4: at least 1 changes"
+    lost = r"it ends at change 2, but .* had reached change 5: at least 3 changes"
     with pytest.raises(LogLostError, match=lost), start(small(tmp_path / "copy")):
         pass
 
 
-def test_accepting_a_loss_invalidates_write_tokens_and_is_needed_once(start: Start, own_settings: Settings) -> None:
-    with settled(start, own_settings, "apples") as server:
+def test_new_directory_is_not_a_loss_and_accepting_a_loss_invalidates_write_tokens_once(
+    start: Start, own_settings: Settings
+) -> None:
+    with start(own_settings) as server:
+        assert notices(server) == ("", "")
+    with start(own_settings) as server:
+        assert notices(server) == ("", "")
+        write(server, "apples")
+        assert until(lambda: is_settled(server))
         former = write(server, "pears")
     directory = DataDirectory(own_settings.server.data)
     accept_loss(directory, SqliteStore(own_settings, directory).begin_epoch)
@@ -175,11 +180,9 @@ def test_accepting_a_loss_invalidates_write_tokens_and_is_needed_once(start: Sta
         assert refusal(error.value).reason == "WRITE_TOKEN_INVALID"
         assert sorted(by_words(server, "about")) == ["apples", "pears"]
     with settled(start, own_settings) as server:
-        assert server.ingest.GetIndexStatus(i.GetIndexStatusRequest()).lexical.notice == ""
+        assert notices(server) == ("", "")
 
 
-def test_new_directory_is_not_a_loss(start: Start, own_settings: Settings) -> None:
-    for _ in range(2):
-        with start(own_settings) as server:
-            status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
-            assert (status.lexical.notice, status.vector.notice) == ("", "")
+def notices(server: Server) -> tuple[str, str]:
+    status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+    return status.lexical.notice, status.vector.notice

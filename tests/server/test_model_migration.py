@@ -114,7 +114,9 @@ def is_exact(response: q.SemanticSearchResponse, text: str) -> bool:
     return best.message.content == text and best.score > 0.999
 
 
-def test_previous_model_serves_until_the_new_index_is_complete_despite_a_crash(data: Path, endpoint: Models) -> None:
+def test_previous_model_serves_until_the_new_index_is_complete_despite_a_crash_and_reads_never_mix_two_models(
+    data: Path, endpoint: Models
+) -> None:
     endpoint.hold(NEW, after=4)
     with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
         assert until(lambda: 0 < status(channel).next_vector.pending < COUNT)
@@ -122,11 +124,17 @@ def test_previous_model_serves_until_the_new_index_is_complete_despite_a_crash(d
         assert is_exact(nearest(channel, "a later one", write(channel, "a later one")), "a later one")
         server.process.kill()
     endpoint.hold(NEW, after=8)
-    with here(data, endpoint, NEW) as channel:
+    with here(data, endpoint, NEW, NOMEMORY_EMBEDDING_CACHE_SIZE="0") as channel:
         assert until(lambda: len(endpoint.embedded[NEW]) >= 8)
         assert_previous_model_serves(channel)
-        endpoint.release()
-        assert until(lambda: is_switched(channel))
+        with searching(channel) as answers:
+            assert until(lambda: len(answers) > 20)
+            endpoint.release()
+            assert until(lambda: is_switched(channel))
+            call_count = len(answers)
+            assert until(lambda: len(answers) > call_count + 20)
+        assert {answer.embedding_model for answer in answers} == {FORMER, NEW}
+        assert all(len(answer.items) == COUNT + 1 and not answer.index_lagging for answer in answers)
         assert endpoint.embedded[NEW].count(TEXTS[0]) == 1, "indexing resumed at its checkpoint"
         for text in (*TEXTS, "a later one"):
             response = nearest(channel, text)
@@ -151,37 +159,29 @@ def info(channel: grpc.Channel) -> s.GetServerInfoResponse:
     return ServerServiceStub(channel).GetServerInfo(s.GetServerInfoRequest(), timeout=30)
 
 
-def test_reads_never_mix_two_models_during_a_migration(data: Path, endpoint: Models) -> None:
-    endpoint.hold(NEW, after=4)
-    with here(data, endpoint, NEW, NOMEMORY_EMBEDDING_CACHE_SIZE="0") as channel:
-        answers: list[q.SemanticSearchResponse] = []
-        failures: list[grpc.RpcError] = []
-        stop = threading.Event()
+@contextmanager
+def searching(channel: grpc.Channel) -> Iterator[list[q.SemanticSearchResponse]]:
+    """Search for all texts but the first in three threads until the context exits; each search must find its text."""
+    answers: list[q.SemanticSearchResponse] = []
+    failures: list[grpc.RpcError | AssertionError] = []
+    stop = threading.Event()
 
-        def ask() -> None:
-            while not stop.is_set():
-                try:
-                    answers.append(nearest(channel, TEXTS[len(answers) % COUNT]))
-                    assert answers[-1].items[0].score > 0.999
-                except (grpc.RpcError, AssertionError) as error:
-                    failures.append(error)  # type: ignore[arg-type]
+    def ask() -> None:
+        while not stop.is_set():
+            try:
+                answers.append(nearest(channel, TEXTS[1 + len(answers) % (COUNT - 1)]))
+                assert answers[-1].items[0].score > 0.999
+            except (grpc.RpcError, AssertionError) as error:
+                failures.append(error)
 
-        with ExitStack() as stack:
-            for _ in range(3):
-                thread = threading.Thread(target=ask)
-                stack.callback(thread.join)
-                thread.start()
-            stack.callback(stop.set)
-            assert until(lambda: len(answers) > 20)
-            endpoint.release()
-            assert until(lambda: is_switched(channel))
-            call_count = len(answers)
-            assert until(lambda: len(answers) > call_count + 20)
-        assert not failures
-        assert {answer.embedding_model for answer in answers} == {FORMER, NEW}
-        assert all(len(answer.items) == COUNT and not answer.index_lagging for answer in answers)
-        assert nearest(channel, TEXTS[1]).embedding_model == info(channel).embedding_model == NEW
-        assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
+    with ExitStack() as stack:
+        for _ in range(3):
+            thread = threading.Thread(target=ask)
+            stack.callback(thread.join)
+            thread.start()
+        stack.callback(stop.set)
+        yield answers
+    assert not failures
 
 
 def test_if_the_previous_model_is_unavailable_the_new_one_serves_partial_results(data: Path, endpoint: Models) -> None:

@@ -6,8 +6,9 @@ import json
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -19,7 +20,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as q
-from running_server import Server, address_in
+from running_server import address_in, started
 
 CONTENT, QUERY, METADATA, USER = "canary-content", "canary-query", "canary-metadata", "canary-user"
 
@@ -44,56 +45,76 @@ def finish(server: subprocess.Popen[str]) -> str:
     return errors
 
 
-def test_logs_are_json_and_contain_no_message_content(tmp_path: Path) -> None:
-    with process(tmp_path) as (server, target):
-        with grpc.insecure_channel(target) as channel:
-            ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
-            query = query_service_pb2_grpc.QueryServiceStub(channel)
-            message = new_message(USER, "m", CONTENT, metadata={METADATA: METADATA}, embedding=[1, 0, 0, 0])
-            token = ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
-            query.LexicalSearch(q.LexicalSearchRequest(user_id=USER, query_text=QUERY, at_least=token))
-            for bad in (
-                q.LexicalSearchRequest(user_id=USER, query_text=QUERY * 5000),
-                q.LexicalSearchRequest(user_id=USER, query_text=QUERY, cursor=f"c_{QUERY}"),
-            ):
-                with pytest.raises(grpc.RpcError):
-                    query.LexicalSearch(bad)
-            with pytest.raises(grpc.RpcError):
-                query.SemanticSearch(q.SemanticSearchRequest(user_id=USER, query_text=QUERY))
+@dataclass(frozen=True)
+class Stopped:
+    """What a server that was stopped by SIGTERM during writes left behind: its data, its logs, the acknowledged ids."""
+
+    settings: Settings
+    logs: str
+    acknowledged: list[str]
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    settings = Settings.from_environment(
+        data=tmp_path_factory.mktemp("stopped") / "data",
+        listen="127.0.0.1:0",
+        embedder="none",
+        embedding_dimension=4,
+        drain_timeout_s=0.0,
+    )
+    acknowledged = list[str]()
+    with process(settings.server.data) as (server, target), grpc.insecure_channel(target) as channel:
+        ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
+        call_with_secret_content(ingest, query_service_pb2_grpc.QueryServiceStub(channel))
+        running = threading.Event()
+
+        def write() -> None:
+            for n in range(100_000):
+                try:
+                    ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("u", f"m{n:06}", "x", ts=n)]))
+                except grpc.RpcError as error:
+                    assert error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)  # noqa: PT017
+                    return
+                acknowledged.append(f"m{n:06}")
+                running.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        assert running.wait(20)
         logs = finish(server)
-    lines = [json.loads(line) for line in logs.splitlines()]
-    assert [line["method"] for line in lines if line["event"] == "rpc"] == [
-        "WriteMessages", "LexicalSearch", "LexicalSearch", "LexicalSearch", "SemanticSearch",
-    ]  # fmt: skip
-    assert not [word for word in (CONTENT, QUERY, METADATA) if word in logs]
-    assert not [line for line in lines if line["event"] != "audit" and USER in json.dumps(line)]
-    assert (tmp_path / "server.key").read_bytes().hex() not in logs
+        writer.join(20)
+    return Stopped(settings, logs, acknowledged)
 
 
-def test_sigterm_completes_calls_in_flight_and_loses_no_write(
-    own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]]
+def call_with_secret_content(
+    ingest: ingest_service_pb2_grpc.IngestServiceStub, query: query_service_pb2_grpc.QueryServiceStub
 ) -> None:
-    with process(own_settings.server.data) as (server, target):
-        outcomes: list[str] = []
-        with grpc.insecure_channel(target) as channel:
-            ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
-            running = threading.Event()
+    """Write a message, search for it, and send invalid searches."""
+    message = new_message(USER, "m", CONTENT, metadata={METADATA: METADATA}, embedding=[1, 0, 0, 0])
+    token = ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
+    query.LexicalSearch(q.LexicalSearchRequest(user_id=USER, query_text=QUERY, at_least=token))
+    for bad in (
+        q.LexicalSearchRequest(user_id=USER, query_text=QUERY * 5000),
+        q.LexicalSearchRequest(user_id=USER, query_text=QUERY, cursor=f"c_{QUERY}"),
+    ):
+        with pytest.raises(grpc.RpcError):
+            query.LexicalSearch(bad)
+    with pytest.raises(grpc.RpcError):
+        query.SemanticSearch(q.SemanticSearchRequest(user_id=USER, query_text=QUERY))
 
-            def write() -> None:
-                for n in range(100_000):
-                    try:
-                        ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("u", f"m{n:06}", "x", ts=n)]))
-                    except grpc.RpcError as error:
-                        assert error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)  # noqa: PT017
-                        return
-                    outcomes.append(f"m{n:06}")
-                    running.set()
 
-            writer = threading.Thread(target=write)
-            writer.start()
-            assert running.wait(20)
-            finish(server)
-            writer.join(20)
-    with start(own_settings) as restarted:
+def test_logs_are_json_and_contain_no_message_content(stopped: Stopped) -> None:
+    lines = [json.loads(line) for line in stopped.logs.splitlines()]
+    methods = [line["method"] for line in lines if line["event"] == "rpc"]
+    assert methods[:5] == ["WriteMessages", "LexicalSearch", "LexicalSearch", "LexicalSearch", "SemanticSearch"]
+    assert set(methods[5:]) == {"WriteMessages"}
+    assert not [word for word in (CONTENT, QUERY, METADATA) if word in stopped.logs]
+    assert not [line for line in lines if line["event"] != "audit" and USER in json.dumps(line)]
+    assert (stopped.settings.server.data / "server.key").read_bytes().hex() not in stopped.logs
+
+
+def test_sigterm_completes_calls_in_flight_and_loses_no_write(stopped: Stopped) -> None:
+    with started(stopped.settings) as restarted:
         kept = ids(restarted.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=500)).items)
-        assert kept[0] in (outcomes[-1], f"m{len(outcomes):06}")
+        assert kept[0] in (stopped.acknowledged[-1], f"m{len(stopped.acknowledged):06}")

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from identity.calls import Metadata, bearer
 from identity.issuer import AUDIENCE, ISSUER, SECRET
+from identity.keyring import Keyring
 from server.fleet import Fleet, fleet, until
 
 from chat_messages import new_message
@@ -92,31 +94,44 @@ def frame(kind: int, payload: bytes) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """A server whose network library writes what it receives to standard error."""
+def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("keys") / "keys.json"
+
+
+@pytest.fixture(scope="module")
+def credential(key_file: Path) -> Metadata:
+    """The metadata of a call of a service that may write and read."""
+    return bearer(Keyring(key_file).key("ingest", "query"))
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, key_file: Path, credential: Metadata) -> Iterator[Fleet]:
+    """A server with secrets, whose network library writes what it receives to standard error."""
     data = tmp_path_factory.mktemp("running") / "data"
-    with fleet(data, GRPC_VERBOSITY="debug", GRPC_TRACE="http") as server:
+    issuer = {"NOMEMORY_JWT_SECRET": SECRET, "NOMEMORY_JWT_ISSUER": ISSUER, "NOMEMORY_JWT_AUDIENCE": AUDIENCE}
+    assert credential, "its key is in the file"
+    others = {"NOMEMORY_API_KEYS": str(key_file), "OPENAI_API_KEY": SECRET, "openai_api_key": SECRET}
+    with fleet(data, GRPC_VERBOSITY="debug", GRPC_TRACE="http", **issuer, **others) as server:
         yield server
 
 
-def test_network_input_cannot_forge_log_lines(running: Fleet) -> None:
+def test_network_input_cannot_forge_log_lines(running: Fleet, credential: Metadata) -> None:
     text = b"\n" + FORGED + b"\n"
     host, _, port = running.target.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=10) as stranger:
         stranger.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, b""))
         stranger.sendall(frame(7, struct.pack(">II", 0, 11) + text))
         assert stranger.recv(1024)
-    QueryServiceStub(running.channel()).ListMessages(q.ListMessagesRequest(user_id="lin"), timeout=30)
+    QueryServiceStub(running.channel()).ListMessages(
+        q.ListMessagesRequest(user_id="lin"), timeout=30, metadata=credential
+    )
     assert "admin" not in running.log.read_text()
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="environments can be looked at on Linux only")
-def test_server_processes_get_no_secrets_in_the_environment(tmp_path: Path) -> None:
-    tokens = {"NOMEMORY_JWT_SECRET": SECRET, "NOMEMORY_JWT_ISSUER": ISSUER, "NOMEMORY_JWT_AUDIENCE": AUDIENCE}
-    others = {"OPENAI_API_KEY": SECRET, "openai_api_key": SECRET}
-    with fleet(tmp_path / "data", **tokens, **others) as running:
-        children = descendants(running.process.pid)
-        environments = {child: Path(f"/proc/{child}/environ").read_bytes() for child in children}
+def test_server_processes_get_no_secrets_in_the_environment(running: Fleet) -> None:
+    children = descendants(running.process.pid)
+    environments = {child: Path(f"/proc/{child}/environ").read_bytes() for child in children}
     assert environments
     assert [child for child, environment in environments.items() if SECRET.encode() in environment] == []
 
@@ -131,12 +146,12 @@ def descendants(process: int) -> list[int]:
     return [*children, *(below for child in children for below in descendants(child))]
 
 
-def test_crash_output_of_a_worker_is_logged(running: Fleet) -> None:
+def test_crash_output_of_a_worker_is_logged(running: Fleet, credential: Metadata) -> None:
     channel = running.channel()
     written = i.WriteMessagesRequest(messages=[new_message("u", "m", "zebra")])
-    token = IngestServiceStub(channel).WriteMessages(written, timeout=30).write_token
+    token = IngestServiceStub(channel).WriteMessages(written, timeout=30, metadata=credential).write_token
     search = q.LexicalSearchRequest(user_id="u", query_text="zebra", at_least=token)
-    assert QueryServiceStub(channel).LexicalSearch(search, timeout=30).items
+    assert QueryServiceStub(channel).LexicalSearch(search, timeout=30, metadata=credential).items
     (indexer,) = running.children("indexing.lexical.worker")
     os.kill(indexer, signal.SIGABRT)
     assert until(lambda: "Fatal Python error: Aborted" in running.log.read_text())
