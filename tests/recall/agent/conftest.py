@@ -34,7 +34,7 @@ def embedded_sample_target(server: Server) -> str:
 
 @pytest.fixture
 async def embedded_sample(embedded_sample_target: str) -> AsyncIterator[QueryStub]:
-    """A stub of the server whose vectors have a meaning."""
+    """A stub of the server with the embedder of this machine."""
     async with query_stub(embedded_sample_target) as stub:
         yield stub
 

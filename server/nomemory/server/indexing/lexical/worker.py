@@ -82,7 +82,10 @@ def _run_indexer(indexer: LexicalIndexer, call_id: int, pipe: WorkerPipe) -> Non
 
 
 def _open_log() -> FilteringBoundLogger:
-    """Configure logging. It is imported only for a failure, because it takes a quarter of the start of this process."""
+    """Configure logging, and return a logger.
+
+    The imports are here because they take a quarter of the start of this process, which logs only failures.
+    """
     from nomemory.server.runtime.logs import configure_logs  # noqa: PLC0415
     from nomemory.server.runtime.structured_logs import get_logger  # noqa: PLC0415
 
