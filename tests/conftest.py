@@ -20,7 +20,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.garbage_collection import freeze_heap, pause_garbage_collection
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from proofs.round_robin_channel import RoundRobinChannel
-from running_server import Server, started
+from running_server import Server, settings_without_embedder, started
 
 configure_logs("info")
 
@@ -132,14 +132,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with a SQLite log and without an embedder, for small caller vectors."""
-    with started(_small(tmp_path_factory.mktemp("vectors"))) as server:
+    with started(settings_without_embedder(tmp_path_factory.mktemp("vectors"))) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def replicas(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Two servers for caller vectors that share a PostgreSQL log."""
-    settings, second = _small(tmp_path_factory.mktemp("vectors")), tmp_path_factory.mktemp("replica") / "data"
+    settings, second = (
+        settings_without_embedder(tmp_path_factory.mktemp("vectors")),
+        tmp_path_factory.mktemp("replica") / "data",
+    )
     with two_replicas(settings, fresh_schema(postgres), second) as server:
         yield server
 
@@ -152,23 +155,10 @@ def vector_server(request: pytest.FixtureRequest) -> Server:
     return server
 
 
-def _small(data: Path) -> Settings:
-    return Settings.from_environment(
-        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
-    )
-
-
 @pytest.fixture(scope="session")
 def small_batches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose exports have batches of three messages."""
-    given_settings = Settings.from_environment(
-        data=tmp_path_factory.mktemp("small"),
-        listen="127.0.0.1:0",
-        embedder="none",
-        embedding_dimension=4,
-        drain_timeout_s=0.0,
-        max_batch_messages=3,
-    )
+    given_settings = settings_without_embedder(tmp_path_factory.mktemp("small"), max_batch_messages=3)
     with started(given_settings) as server:
         yield server
 
@@ -182,7 +172,7 @@ def start() -> Callable[[Settings], AbstractContextManager[Server]]:
 @pytest.fixture
 def own_settings(tmp_path: Path) -> Settings:
     """Settings of a small separate server without an embedder."""
-    return _small(tmp_path / "data")
+    return settings_without_embedder(tmp_path / "data")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import grpc
 import uvloop
@@ -34,6 +35,12 @@ class Server:
     ingest: ingest_service_pb2_grpc.IngestServiceStub
     metrics: str = ""
     replicas: tuple[str, ...] = ()
+
+
+def settings_without_embedder(data: Path, **changes: object) -> Settings:
+    """Return the settings of a server that stores caller vectors with four numbers, on a free port."""
+    settings = {"listen": "127.0.0.1:0", "embedder": "none", "embedding_dimension": 4, "drain_timeout_s": 0.0}
+    return Settings.from_environment(**{"data": data, **settings, **changes})
 
 
 @contextmanager

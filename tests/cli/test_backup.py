@@ -16,7 +16,7 @@ import pytest
 from cli.command_line import PLAIN, Run
 from click.testing import CliRunner
 from server.fleet import until
-from server.test_lost_log import by_meaning, by_words, is_settled, small, write
+from server.test_lost_log import by_meaning, by_words, is_settled, write
 
 from chat_messages import ids, new_message
 from nomemory.cli.main import nomemory
@@ -25,7 +25,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from rpc_errors import refusal
-from running_server import Server, started
+from running_server import Server, settings_without_embedder, started
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -34,7 +34,7 @@ Start = Callable[[Settings], AbstractContextManager[Server]]
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A backup of two messages, and its source directory, which contains two more."""
     folder = tmp_path_factory.mktemp("prepared")
-    with started(small(folder / "data")) as server:
+    with started(settings_without_embedder(folder / "data")) as server:
         write(server, "apples", "pears")
         arguments = ("backup", "--data", str(folder / "data"), "--out", str(folder / "backup"))
         assert CliRunner().invoke(nomemory, arguments, env=PLAIN).exit_code == 0
@@ -61,7 +61,7 @@ def test_backup_is_restored_into_a_new_directory(run: Run, start: Start, backup:
     result = run("restore", str(backup), "--data", "new")
     assert "restored up to change 2" in result.output
     assert find_paths_readable_by_others(backup) == find_paths_readable_by_others(Path("new")) == []
-    with start(small(Path("new").absolute())) as server:
+    with start(settings_without_embedder(Path("new").absolute())) as server:
         token = write(server, "zebras")  # the time of the first message: the id must still be the next in the sequence
         assert sorted(by_words(server, "about", token)) == ["apples", "pears", "zebras"]
         assert by_meaning(server, token) == ["apples", "pears", "zebras"]
@@ -161,7 +161,7 @@ def test_backup_during_writes_contains_all_earlier_acknowledged_writes(
         writer.join()
     assert result.exit_code == 0, result.output
     assert run("restore", "backup", "--data", "new").exit_code == 0
-    with start(small(Path("new").absolute())) as server:
+    with start(settings_without_embedder(Path("new").absolute())) as server:
         count = server.query.CountMessages(q.CountMessagesRequest(user_id="u")).count
         assert before <= count <= len(acknowledged)
         latest = ids(server.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=1)).items)

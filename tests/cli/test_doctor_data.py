@@ -20,7 +20,7 @@ from server.test_lost_log import by_words, is_settled, write
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
-from running_server import Server, started
+from running_server import Server, settings_without_embedder, started
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 NAMES = ("apples", "pears", "figs")
@@ -30,9 +30,7 @@ NAMES = ("apples", "pears", "figs")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with indexed messages, left by a stopped server."""
     data = tmp_path_factory.mktemp("written") / "data"
-    settings = Settings.from_environment(
-        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
-    )
+    settings = settings_without_embedder(data)
     with started(settings) as server:
         write(server, *NAMES)
         assert until(lambda: is_settled(server))

@@ -36,7 +36,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from proofs.fake_qdrant import run_fake_qdrant
-from running_server import Server, started
+from running_server import Server, settings_without_embedder, started
 
 VECTOR = (1.0, *(0.0,) * (DIMENSION - 1))
 
@@ -66,9 +66,7 @@ def settings(tmp_path: Path, endpoint: Models, monkeypatch: pytest.MonkeyPatch) 
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data directory of a stopped server with five messages."""
     data = tmp_path_factory.mktemp("filled") / "data"
-    settings = Settings.from_environment(
-        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
-    )
+    settings = settings_without_embedder(data)
     with started(settings) as server:
         fill_some(server)
     return data

@@ -23,7 +23,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import ingest_service_pb2_grpc
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from running_server import Server, started
+from running_server import Server, settings_without_embedder, started
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -59,12 +59,6 @@ def erase_some(server: Server) -> None:
     assert server.ingest.DeleteMessages(private).deleted == 1
 
 
-def small(data: Path) -> Settings:
-    return Settings.from_environment(
-        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
-    )
-
-
 def back_up(folder: Path) -> None:
     """Back up the directory `data` of a folder."""
     arguments = ("backup", "--data", str(folder / "data"), "--out", str(folder / "backup"))
@@ -75,7 +69,7 @@ def back_up(folder: Path) -> None:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory and its backup from before the erasures that were made in the directory."""
     folder = tmp_path_factory.mktemp("prepared")
-    with started(small(folder / "data")) as server:
+    with started(settings_without_embedder(folder / "data")) as server:
         fill(server)
         back_up(folder)
         erase_some(server)
@@ -142,7 +136,7 @@ def test_a_restore_without_a_register_reports_unknown_erasures(run: Run, start: 
     assert taken
     for part in ("Erasures after the backup (", "are not known", "nomemory erasures apply FILE --data new"):
         assert part in restored.output.replace("\n", " ")
-    with start(small(Path("new").absolute())) as server:
+    with start(settings_without_embedder(Path("new").absolute())) as server:
         assert len(listed(server, "anna")) == 3
 
 
@@ -152,7 +146,7 @@ def test_a_restore_applies_an_exported_register(run: Run, start: Start, backup: 
     assert f"Erasures of {register}: 3 erasures; deleted 5 messages" in restored.output
     assert "The register was exported at " in restored.output
     assert "replaced after the backup is readable again" in restored.output.replace("\n", " ")
-    with start(small(Path("new").absolute())) as server:
+    with start(settings_without_embedder(Path("new").absolute())) as server:
         assert {user: listed(server, user) for user in KEPT} == KEPT
     again = run("erasures", "export", "again.jsonl", "--data", "new")
     assert again.output == "again.jsonl: 3 erasures.\n"
@@ -162,7 +156,7 @@ def test_an_applied_register_keeps_messages_that_were_written_after_the_erasure(
     run: Run, start: Start, backup: Path, register: Path
 ) -> None:
     assert run("restore", str(backup), "--data", "new").exit_code == 0
-    with start(small(Path("new").absolute())) as server:
+    with start(settings_without_embedder(Path("new").absolute())) as server:
         write(server, new_message("anna", "a9", "anna is back", ts=1))
         write(server, new_message("ben", "b4", "another word of ben", ts=4))
         refused = run("erasures", "apply", str(register), "--data", "new")
@@ -173,7 +167,7 @@ def test_an_applied_register_keeps_messages_that_were_written_after_the_erasure(
         applied = run("erasures", "apply", str(register), "--data", "new")
         assert applied.exit_code == 0, applied.output
         assert f"3 erasures; deleted {deleted} messages" in applied.output
-    with start(small(Path("new").absolute())) as server:
+    with start(settings_without_embedder(Path("new").absolute())) as server:
         assert listed(server, "anna") == ["a9"]
         assert sorted(listed(server, "ben")) == ["b1", "b3", "b4"]
 

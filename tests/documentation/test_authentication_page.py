@@ -13,8 +13,7 @@ from cli.command_line import Run
 from documentation.blocks import Command, of_page
 
 from nomemory.client import Client
-from nomemory.server.runtime.settings import Settings
-from running_server import Server, started
+from running_server import Server, settings_without_embedder, started
 
 PAGE = "docs/authentication.md"
 KEYS = "keys.json"
@@ -52,9 +51,7 @@ def test_documented_authentication_commands_work(run: Run, monkeypatch: pytest.M
     for command in commands("keys"):
         keys.create(command)
     assert sorted(keys.made) == ["chat", "desk", "operator", "shop"]
-    settings = Settings.from_environment(
-        data=tmp_path / "data", listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
-    )
+    settings = settings_without_embedder(tmp_path / "data")
     with started(settings) as server:
         for name in ("shop", "desk"):
             with Client(server.target, api_key=keys.made[name]) as client:

@@ -16,7 +16,7 @@ from nomemory.server.runtime.wiring import services
 from nomemory.server.search.hybrid import candidate_pool as stretch
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from running_server import Server, started
+from running_server import Server, settings_without_embedder, started
 
 CITIES = ("Lisbon", "Naxos", "Kyoto", "Bergen", "Quito", "Malta", "Perth", "Cusco")
 THINGS = ("kayak", "harp", "loom", "sextant", "drone", "telescope", "quilt", "banjo")
@@ -48,10 +48,7 @@ class ServerPair:
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPair]:
     def settings(name: str) -> Settings:
-        return Settings.from_environment(
-            data=tmp_path_factory.mktemp(name), listen="127.0.0.1:0", embedder="none", embedding_dimension=4,
-            drain_timeout_s=0.0,
-        )  # fmt: skip
+        return settings_without_embedder(tmp_path_factory.mktemp(name))
 
     with started(settings("whole")) as whole, rank_candidates_only(), started(settings("part")) as part:
         for server in (whole, part):

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import grpc
 import pytest
-from identity.authenticated_server import Guarded, small
+from identity.authenticated_server import Guarded
 from identity.issuer import TRUSTED
 from identity.keyring import Keyring
 
 from nomemory.server.runtime.settings import Settings
-from running_server import started
+from running_server import settings_without_embedder, started
 
 
 @pytest.fixture(scope="session")
@@ -20,8 +20,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     """A server with a key file and a shared secret for tokens."""
     keyring = Keyring(tmp_path_factory.mktemp("keys") / "keys.json")
     keyring.key("query", name="first")
-    settings = small(
-        tmp_path_factory.mktemp("guarded"),
+    settings = settings_without_embedder(
+        tmp_path_factory.mktemp("guarded") / "data",
         api_keys=keyring.path,
         **TRUSTED,
     )
@@ -32,4 +32,4 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 @pytest.fixture
 def settle(tmp_path: Path) -> Callable[..., Settings]:
     """Return the settings of a small server with changes."""
-    return lambda **changed: small(tmp_path, **changed)
+    return lambda **changed: settings_without_embedder(tmp_path / "data", **changed)

@@ -19,7 +19,6 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from identity.authenticated_server import small
 from identity.issuer import AUDIENCE, ISSUER, SECRET, claims
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
@@ -31,6 +30,7 @@ from nomemory.server.api.identity.key_sets import KeySetFile, KeySource, parse_k
 from nomemory.server.api.identity.secure_url import is_secure_url
 from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
 from nomemory.server.faults import Fault, Reason
+from running_server import settings_without_embedder
 
 ALGORITHMS = frozenset({"RS256", "ES256"})
 RULES = TokenRules(ALGORITHMS, ISSUER, AUDIENCE, "sub", frozenset(), 30.0)
@@ -298,7 +298,9 @@ def replying(body: bytes, status: int = 200, **headers: str) -> Callable[[BaseHT
 
 async def test_key_set_is_fetched_over_http(tmp_path: Path) -> None:
     with web(replying(key_set(public_jwk("rsa-1")))) as url:
-        settings = small(tmp_path, jwt_jwks=f"{url}/keys", jwt_issuer=ISSUER, jwt_audience=AUDIENCE)
+        settings = settings_without_embedder(
+            tmp_path / "data", jwt_jwks=f"{url}/keys", jwt_issuer=ISSUER, jwt_audience=AUDIENCE
+        )
         authenticator = make_authenticator(settings)
         metadata = (("authorization", f"Bearer {token_of('rsa-1')}"),)
         assert (await authenticator.authenticate(metadata, dict)).user_id == "ann"

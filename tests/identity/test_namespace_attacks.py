@@ -12,7 +12,6 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from identity.authenticated_server import small
 from identity.calls import Metadata, bearer
 from identity.contract import METHODS, RpcMethod
 from identity.keyring import Keyring
@@ -25,7 +24,7 @@ from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from rpc_errors import refusal
-from running_server import started
+from running_server import settings_without_embedder, started
 
 CANARY = "zephyrquill"
 VICTIM = "lin"
@@ -89,7 +88,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     """A server with messages of the victim, and of one user with the same id for each attacker."""
     keyring = Keyring(tmp_path_factory.mktemp("keys") / "keys.json")
     keyring.key("query")
-    settings = small(tmp_path_factory.mktemp("shared"), api_keys=keyring.path)
+    settings = settings_without_embedder(tmp_path_factory.mktemp("shared") / "data", api_keys=keyring.path)
     with started(settings) as server, grpc.insecure_channel(server.target) as channel:
         applications = {name: Application(channel, keyring, name) for name in NAMESPACES}
         victim = applications["b"]

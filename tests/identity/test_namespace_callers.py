@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import descriptor_pool
-from identity.authenticated_server import Guarded, small
+from identity.authenticated_server import Guarded
 from identity.calls import READS, Metadata, bearer, listing, recall, refused, write
 from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
@@ -28,7 +28,7 @@ from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from rpc_errors import refusal
-from running_server import started
+from running_server import settings_without_embedder, started
 
 TOKENS = {"jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
 
@@ -38,7 +38,9 @@ def confined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     """A server with a key file whose tokens belong to the namespace `acme`."""
     keyring = Keyring(tmp_path_factory.mktemp("keys") / "keys.json")
     keyring.key("query")
-    settings = small(tmp_path_factory.mktemp("confined"), api_keys=keyring.path, jwt_namespace="acme", **TOKENS)
+    settings = settings_without_embedder(
+        tmp_path_factory.mktemp("confined") / "data", api_keys=keyring.path, jwt_namespace="acme", **TOKENS
+    )
     with started(settings) as server, grpc.insecure_channel(server.target) as channel:
         yield Guarded(channel, keyring, server.target)
 

@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 from cryptography import x509
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from identity.authenticated_server import small
 from identity.authority import LOCALHOST, Pair, authority, issued
 from identity.calls import bearer, listing, refused, status, write
 from identity.keyring import Keyring
@@ -27,7 +26,7 @@ from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.api.identity.tls import TlsFiles, create_server_credentials, get_tls_files
 from nomemory.server.runtime.healthcheck import is_serving
 from nomemory.server.runtime.settings import Settings
-from running_server import Server, started
+from running_server import Server, settings_without_embedder, started
 
 Settle = Callable[..., Settings]
 Start = Callable[[Settings], AbstractContextManager[Server]]
@@ -98,7 +97,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     tls = create_tls(tmp_path_factory.mktemp("keyed"))
     keyring = Keyring(tls.directory / "keys.json")
     key = keyring.key("query")
-    settings = small(tls.directory, **tls.settings(), api_keys=keyring.path)
+    settings = settings_without_embedder(tls.directory / "data", **tls.settings(), api_keys=keyring.path)
     with started(settings) as server:
         yield Running(tls, server.target, settings, key)
 
@@ -107,7 +106,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def mutual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server that assigns a caller to each client certificate."""
     tls = create_tls(tmp_path_factory.mktemp("mutual"))
-    settings = small(tls.directory, **tls.mutual())
+    settings = settings_without_embedder(tls.directory / "data", **tls.mutual())
     with started(settings) as server:
         yield Running(tls, server.target, settings)
 

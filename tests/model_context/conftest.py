@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 import grpc
 import pytest
-from identity.authenticated_server import small
 from identity.calls import bearer
 from identity.issuer import TRUSTED
 from identity.keyring import Keyring
@@ -20,7 +19,7 @@ from nomemory.mcp.credentials import Credential
 from nomemory.mcp.server import MemoryServer
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from running_server import started
+from running_server import settings_without_embedder, started
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +30,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     service = ring.key("ingest", "query", "recall", "act-as", name="service")
     reader = ring.key("query", name="reader")
     recaller = ring.key("recall", name="recaller")
-    settings = small(directory, api_keys=ring.path, **TRUSTED)
+    settings = settings_without_embedder(directory / "data", api_keys=ring.path, **TRUSTED)
     with started(settings) as server:
         messages = [
             new_message("ann", f"a{n}", f"I planted {n} tomatoes", ts=1000 + n, conversation_id="garden")

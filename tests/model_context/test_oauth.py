@@ -15,7 +15,6 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 from click.testing import CliRunner
-from identity.authenticated_server import small
 from identity.calls import bearer
 from identity.keyring import Keyring
 from mcp.client import Client
@@ -30,7 +29,7 @@ from pydantic import AnyUrl
 from chat_messages import new_message
 from nomemory.cli.main import nomemory
 from nomemory.v1 import ingest_service_pb2 as i
-from running_server import Server, started
+from running_server import Server, settings_without_embedder, started
 
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 REDIRECT = "http://127.0.0.1:1/callback"
@@ -81,8 +80,8 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     port = unused_port()
     url = f"http://127.0.0.1:{port}/mcp"
     with authorization_server("ann") as issuer:
-        settings = small(
-            directory,
+        settings = settings_without_embedder(
+            directory / "data",
             api_keys=ring.path,
             jwt_jwks=f"{issuer.issuer}/jwks",
             jwt_issuer=issuer.issuer,

@@ -34,7 +34,7 @@ from nomemory.server.runtime import active_faults
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import recall_service_pb2 as r
-from running_server import Server, started
+from running_server import Server, settings_without_embedder, started
 
 QUESTION = "Do I eat spicy food?"
 CONTENT = "I never eat spicy food."
@@ -74,15 +74,8 @@ class Scripted:
 
 
 def settings_of(data: Path) -> Settings:
-    return Settings.from_environment(
-        data=data / "data",
-        listen="127.0.0.1:0",
-        http_listen="127.0.0.1:0",
-        embedder="none",
-        embedding_dimension=4,
-        drain_timeout_s=0.0,
-        recall_model="scripted",
-        recall_model_timeout_s=TIMEOUT_S,
+    return settings_without_embedder(
+        data / "data", http_listen="127.0.0.1:0", recall_model="scripted", recall_model_timeout_s=TIMEOUT_S
     )
 
 

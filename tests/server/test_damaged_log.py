@@ -18,7 +18,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from rpc_errors import refusal
-from running_server import started
+from running_server import settings_without_embedder, started
 
 if TYPE_CHECKING:
     from running_server import Server
@@ -37,9 +37,7 @@ def write(server: Server, *messages: object) -> str:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data directory of a stopped server with messages of three users; a test damages those of one."""
     data = tmp_path_factory.mktemp("written") / "data"
-    settings = Settings.from_environment(
-        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
-    )
+    settings = settings_without_embedder(data)
     with started(settings) as server:
         write(server, *(new_message("first", f"m{n}", "many others", ts=n) for n in range(500)))
         write(server, *(new_message("hurt", f"m{n}", f"the cask number {n} of amontillado", ts=n) for n in range(200)))

@@ -37,7 +37,7 @@ from nomemory.server.search.semantic.factory import create_vector_index
 from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from running_server import started
+from running_server import settings_without_embedder, started
 
 if TYPE_CHECKING:
     from running_server import Server
@@ -99,15 +99,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def settings_of(data: Path, **more: int) -> Settings:
-    return Settings.from_environment(
-        data=data,
-        listen="127.0.0.1:0",
-        embedder="none",
-        embedding_dimension=4,
-        drain_timeout_s=0.0,
-        process_memory_bytes=1 << 30,
-        **more,
-    )
+    return settings_without_embedder(data, process_memory_bytes=1 << 30, **more)
 
 
 def remove(path: Path) -> None:

@@ -19,7 +19,7 @@ from nomemory.server.search.lexical.tantivy.schema import DIRECTORY
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from rpc_errors import refusal
-from running_server import started
+from running_server import settings_without_embedder, started
 
 if TYPE_CHECKING:
     from running_server import Server
@@ -51,9 +51,7 @@ def words(server: Server, token: str, text: str = "hello") -> list[str]:
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The data directory of a stopped server with a message, and the token of its write."""
     data = tmp_path_factory.mktemp("written") / "data"
-    settings = Settings.from_environment(
-        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
-    )
+    settings = settings_without_embedder(data)
     with started(settings) as server:
         token = write(server, new_message("u", "m", "hello"))
         assert words(server, token) == ["m"]

@@ -25,7 +25,7 @@ from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from rpc_errors import Refusal, refusal
-from running_server import started
+from running_server import settings_without_embedder, started
 
 if TYPE_CHECKING:
     from running_server import Server
@@ -47,10 +47,7 @@ def refusals(calls: Iterable[grpc.Future[Any]]) -> list[Refusal]:
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that admits two expensive reads per user at a time."""
-    settings = Settings.from_environment(
-        data=tmp_path_factory.mktemp("small"), listen="127.0.0.1:0", embedder="none", embedding_dimension=4,
-        drain_timeout_s=0.0, max_inflight_reads_per_user=2,
-    )  # fmt: skip
+    settings = settings_without_embedder(tmp_path_factory.mktemp("small"), max_inflight_reads_per_user=2)
     with started(settings) as server:
         messages = [new_message("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[*messages, new_message("quiet", "m", "hello", 1)]))

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chat_messages import ids, new_message
-from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from running_server import started
+from running_server import settings_without_embedder, started
 
 if TYPE_CHECKING:
     from running_server import Server
@@ -52,10 +51,7 @@ def test_match_beyond_the_scan_limit_is_returned_without_highlight(vector_server
 def narrow_server(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Server]:
-    settings = Settings.from_environment(
-        data=tmp_path_factory.mktemp("narrow"), listen="127.0.0.1:0", drain_timeout_s=0.0, embedder="none",
-        embedding_dimension=4, max_response_bytes=20_000,
-    )  # fmt: skip
+    settings = settings_without_embedder(tmp_path_factory.mktemp("narrow"), max_response_bytes=20_000)
     with started(settings) as server:
         yield server
 

@@ -17,7 +17,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from rpc_errors import refusal
-from running_server import started
+from running_server import settings_without_embedder, started
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -173,7 +173,7 @@ def test_cursor_is_bound_to_the_excluded_conversations(vector_server: Server, us
 
 @dataclass(frozen=True)
 class Stopped:
-    """A server that was stopped after it returned cursors, and the ids that follow the cursor of the search."""
+    """The settings of a server that was stopped, its last cursors, and the ids after the cursor of the search."""
 
     settings: Settings
     list_cursor: str
@@ -183,10 +183,7 @@ class Stopped:
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
-    settings = Settings.from_environment(
-        data=tmp_path_factory.mktemp("stopped"), listen="127.0.0.1:0", embedder="none", embedding_dimension=4,
-        drain_timeout_s=0.0,
-    )  # fmt: skip
+    settings = settings_without_embedder(tmp_path_factory.mktemp("stopped"))
     with started(settings) as server:
         token = write(server, conversation("u", MESSAGES))
         request = q.LexicalSearchRequest(user_id="u", query_text="火锅 tea", page_size=500, at_least=token)

@@ -9,19 +9,16 @@ import pytest
 from postgres import PrivatePostgres, execute_statement, fresh_schema
 
 from chat_messages import new_message
-from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from rpc_errors import refusal
-from running_server import Server, started
+from running_server import Server, settings_without_embedder, started
 
 
 @pytest.fixture(scope="module")
 def server(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data, log = tmp_path_factory.mktemp("data"), fresh_schema(postgres)
-    settings = Settings.from_environment(
-        data=data, database_url=log, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
-    )
+    settings = settings_without_embedder(data, database_url=log)
     with started(settings) as running:
         yield running
 

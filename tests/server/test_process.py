@@ -20,7 +20,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as q
-from running_server import address_in, started
+from running_server import address_in, settings_without_embedder, started
 
 CONTENT, QUERY, METADATA, USER = "canary-content", "canary-query", "canary-metadata", "canary-user"
 
@@ -56,13 +56,7 @@ class Stopped:
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
-    settings = Settings.from_environment(
-        data=tmp_path_factory.mktemp("stopped") / "data",
-        listen="127.0.0.1:0",
-        embedder="none",
-        embedding_dimension=4,
-        drain_timeout_s=0.0,
-    )
+    settings = settings_without_embedder(tmp_path_factory.mktemp("stopped") / "data")
     acknowledged = list[str]()
     with process(settings.server.data) as (server, target), grpc.insecure_channel(target) as channel:
         ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)

@@ -21,6 +21,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from rpc_errors import refusal
+from running_server import settings_without_embedder
 
 if TYPE_CHECKING:
     from running_server import Server
@@ -84,10 +85,7 @@ def until(happened: Callable[[], bool]) -> None:
 def test_unreachable_qdrant_server_is_reported_until_it_returns(start: Start, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
-    settings = Settings.from_environment(
-        data=tmp_path / "data", listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0,
-        qdrant_url=f"grpc://127.0.0.1:{port}",
-    )  # fmt: skip
+    settings = settings_without_embedder(tmp_path / "data", qdrant_url=f"grpc://127.0.0.1:{port}")
     with start(settings) as server:
 
         def faults() -> list[tuple[str, str]]:

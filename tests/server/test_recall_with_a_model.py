@@ -14,9 +14,8 @@ from recall.llm.chat_script import Answer, Body, ChatScript, Reply, answers, raw
 
 from chat_messages import new_message
 from nomemory.client import Client
-from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import recall_service_pb2 as pb
-from running_server import started
+from running_server import settings_without_embedder, started
 
 QUESTION = "Do I eat spicy food?"
 NEVER, LOVED = "I never eat spicy food.", "The spicy hotpot yesterday, I loved it."
@@ -43,12 +42,8 @@ class Scripted:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
     """One server for all tests, because a recall leaves no state."""
-    settings = Settings.from_environment(
-        data=tmp_path_factory.mktemp("scripted") / "data",
-        listen="127.0.0.1:0",
-        embedder="none",
-        embedding_dimension=4,
-        drain_timeout_s=0.0,
+    settings = settings_without_embedder(
+        tmp_path_factory.mktemp("scripted") / "data",
         recall_model="scripted",
         recall_model_timeout_s=PATIENCE_S,
         recall_deadline_s=SEARCHING_S,

@@ -21,6 +21,7 @@ from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from rpc_errors import refusal
+from running_server import settings_without_embedder
 
 if TYPE_CHECKING:
     from running_server import Server
@@ -166,14 +167,7 @@ def test_import_rejects_the_message_and_stores_the_others(vector_server: Server,
 
 
 def test_retractions_are_returned_over_http(tmp_path: Path, start: Start) -> None:
-    settings = Settings.from_environment(
-        data=tmp_path,
-        listen="127.0.0.1:0",
-        http_listen="127.0.0.1:0",
-        embedder="none",
-        embedding_dimension=4,
-        drain_timeout_s=0.0,
-    )
+    settings = settings_without_embedder(tmp_path, http_listen="127.0.0.1:0")
     with start(settings) as server:
         write(server, tea("u", "a"), tea("u", "b", "a", ts=2))
         with urllib.request.urlopen(f"{server.http}/v1/users/u/messages") as reply:  # noqa: S310 - our own

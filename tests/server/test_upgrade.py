@@ -17,7 +17,7 @@ from server.test_expiry import found_by_every_read, tea, write
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
-from running_server import started
+from running_server import settings_without_embedder, started
 
 if TYPE_CHECKING:
     from running_server import Server
@@ -46,9 +46,7 @@ def segments(data: Path) -> set[str]:
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The data directory of a stopped server with indexed messages, and the token of their write."""
     data = tmp_path_factory.mktemp("written") / "data"
-    settings = Settings.from_environment(
-        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
-    )
+    settings = settings_without_embedder(data)
     with started(settings) as server:
         token = write(server, *(tea("u", name, index) for index, name in enumerate("abc"))).write_token
         found_by_every_read(server, "u", "a", token)
