@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import uuid
@@ -21,10 +22,11 @@ from nomemory.server.runtime.wiring.garbage_collection import freeze_heap, pause
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from proofs.round_robin_channel import RoundRobinChannel
 from running_server import Server, settings_without_embedder, started
+from sample_data import prepare_embedded_sample
 
 configure_logs("info")
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20)
 settings.register_profile("thorough", deadline=None, max_examples=1_000)
 settings.load_profile("repeatable")
 
@@ -80,10 +82,11 @@ LONGEST = (
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Exclude the collected tests from garbage collection, which otherwise takes an eighth of the suite's time."""
+    """Exclude the collected tests from garbage collection, and collect rarely: it took an eighth of the suite's time."""
     with pause_garbage_collection():
         collected = yield
     freeze_heap()
+    gc.set_threshold(20_000, 20, 50)
     return collected
 
 
@@ -126,6 +129,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with started(
         Settings.from_environment(data=tmp_path_factory.mktemp("data"), listen="127.0.0.1:0", drain_timeout_s=0.0)
     ) as server:
+        yield server
+
+
+def get_run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory that the processes of a test run share."""
+    directory = tmp_path_factory.getbasetemp()
+    return directory.parent if "PYTEST_XDIST_WORKER" in os.environ else directory
+
+
+@pytest.fixture(scope="session")
+def sample_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with the default embedder of this machine, which has embedded the sample."""
+    data = tmp_path_factory.mktemp("sample") / "data"
+    shutil.copytree(prepare_embedded_sample(get_run_directory(tmp_path_factory)), data)
+    settings = {"data": data, "listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0", "drain_timeout_s": 0.0}
+    with started(Settings.from_environment(**settings)) as server:
         yield server
 
 
@@ -186,8 +205,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivatePostgr
     """A private PostgreSQL shared by all tests of a run, without durability."""
     if find_program_directory() is None:
         pytest.skip(NOT_INSTALLED)
-    temporary = tmp_path_factory.getbasetemp()
-    with shared_postgres(temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary) as server:
+    with shared_postgres(get_run_directory(tmp_path_factory)) as server:
         yield server
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "fetch_rows",
     "find_program_directory",
     "fresh_schema",
+    "locked_file",
     "private_postgres",
     "schema_url",
     "shared_postgres",
@@ -48,7 +49,7 @@ __all__ = [
 def shared_postgres(meeting_place: Path) -> Iterator[PrivatePostgres]:
     """Run a server shared by all users of a directory until the last of them exits."""
     meeting_place.mkdir(parents=True, exist_ok=True)
-    with _locked(meeting_place / "postgres.lock") as file:
+    with locked_file(meeting_place / "postgres.lock") as file:
         count, _, root = file.read().partition(" ")
         server = PrivatePostgres(Path(root)) if root else create_postgres()
         if not root:
@@ -57,7 +58,7 @@ def shared_postgres(meeting_place: Path) -> Iterator[PrivatePostgres]:
     try:
         yield server
     finally:
-        with _locked(meeting_place / "postgres.lock") as file:
+        with locked_file(meeting_place / "postgres.lock") as file:
             count = file.read().partition(" ")[0]
             last = int(count) == 1
             _write(file, "" if last else f"{int(count) - 1} {server.root}")
@@ -84,7 +85,8 @@ def count(server: PrivatePostgres, url: str, table: str) -> int:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[IO[str]]:
+def locked_file(path: Path) -> Iterator[IO[str]]:
+    """Open a file, which is created if necessary, and keep other processes out until the context exits."""
     with path.open("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)

