@@ -12,8 +12,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from postgres import NOT_INSTALLED, PrivatePostgres, find_program_directory, fresh_schema, shared_postgres
+from sample_data import prepare_embedded_sample
 from server.fleet import fleet
 
 from nomemory.server.runtime.logs import configure_logs
@@ -22,67 +23,73 @@ from nomemory.server.runtime.wiring.garbage_collection import freeze_heap, pause
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from proofs.round_robin_channel import RoundRobinChannel
 from running_server import Server, settings_without_embedder, started
-from sample_data import prepare_embedded_sample
 
 configure_logs("info")
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20)
-settings.register_profile("thorough", deadline=None, max_examples=1_000)
+# Examples may share a function-scoped fixture, because all of them can use the same directory or user.
+FIXTURES = [HealthCheck.function_scoped_fixture]
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=20, suppress_health_check=FIXTURES
+)
+settings.register_profile("thorough", deadline=None, max_examples=1_000, suppress_health_check=FIXTURES)
 settings.load_profile("repeatable")
 
 LONGEST = (
     "tests/server/test_model_migration.py",
     "tests/local_memory/test_local_server.py",
     "tests/embedding/test_onnx.py",
+    "tests/vector/test_indexer.py",
     "tests/test_first_steps.py",
     "tests/server/test_damaged_vectors.py",
-    "tests/vector/test_indexer.py",
     "tests/local_memory/test_hooks.py",
     "tests/server/test_erased_bytes.py",
-    "tests/cli/test_doctor_data.py",
     "tests/server/test_chat_model_faults.py",
-    "tests/local_memory/test_hermes.py",
     "tests/server/test_postgres.py",
-    "tests/server/test_recall_reads_writes.py",
-    "tests/identity/test_namespace_attacks.py",
-    "tests/lexical/test_oracle.py",
-    "tests/test_extending.py",
-    "tests/web/test_openapi_examples.py",
-    "tests/server/test_paging.py",
     "tests/vector/test_shared_index.py",
-    "tests/isolation/test_foreign_requests.py",
+    "tests/test_extending.py",
+    "tests/local_memory/test_hermes.py",
+    "tests/server/test_paging.py",
+    "tests/hybrid/test_isolation.py",
+    "tests/vector/test_compaction.py",
+    "tests/server/test_highlights.py",
+    "tests/server/test_recall_reads_writes.py",
+    "tests/test_scripts.py",
+    "tests/log/test_postgres_log.py",
+    "tests/server/test_export.py",
     "tests/server/test_stopped_processes.py",
+    "tests/vector/test_edge_index.py",
+    "tests/server/test_shared_index.py",
+    "tests/lexical/test_oracle.py",
+    "tests/server/test_qdrant_away.py",
+    "tests/isolation/test_fuzzing.py",
+    "tests/model_context/test_transports.py",
+    "tests/evaluation/test_recorded_answers.py",
+    "tests/isolation/test_foreign_requests.py",
+    "tests/test_tutorial.py",
+    "tests/log/test_message_log.py",
     "tests/cli/test_restored_erasures.py",
     "tests/server/test_lost_log.py",
-    "tests/local_memory/test_opencode.py",
-    "tests/cli/test_migrate.py",
-    "tests/test_tutorial.py",
-    "tests/log/test_postgres_log.py",
-    "tests/server/test_durability.py",
-    "tests/server/test_qdrant_away.py",
-    "tests/vector/test_compaction.py",
-    "tests/server/test_export.py",
-    "tests/vector/test_edge_index.py",
-    "tests/embedding/test_directory_model.py",
     "tests/cli/test_migrate_killed.py",
-    "tests/server/test_highlights.py",
-    "tests/model_context/test_transports.py",
-    "tests/hybrid/test_isolation.py",
-    "tests/server/test_shared_index.py",
-    "tests/hybrid/test_odd_input.py",
-    "tests/embedding/test_local.py",
+    "tests/local_memory/test_opencode.py",
+    "tests/cli/test_doctor_data.py",
     "tests/server/test_recall_with_a_model.py",
-    "tests/hybrid/test_filters.py",
-    "tests/hybrid/test_reading_writes.py",
+    "tests/identity/test_namespace_attacks.py",
     "tests/local_memory/test_coding_sample.py",
-    "tests/evaluation/test_recorded_answers.py",
+    "tests/model_context/test_oauth.py",
+    "tests/cli/test_migrate.py",
+    "tests/server/test_limits.py",
+    "tests/server/test_conversations.py",
+    "tests/server/test_durability.py",
 )
 """The slowest files, slowest first. They run first, so that no process is left with one of them at the end."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Exclude the collected tests from garbage collection, and collect rarely: it took an eighth of the suite's time."""
+    """Exclude the collected tests from garbage collection, and collect rarely.
+
+    Otherwise, it takes an eighth of the suite's time.
+    """
     with pause_garbage_collection():
         collected = yield
     freeze_heap()

@@ -6,11 +6,12 @@ import json
 from datetime import datetime
 from pathlib import Path
 
+from postgres import locked_file
+
 from nomemory.client import Client
 from nomemory.client.messages import chat_message
 from nomemory.importing.sample import get_sample_path
 from nomemory.server.runtime.settings import Settings
-from postgres import locked_file
 from running_server import started
 
 USERS = ("lin", "sam", "mei")

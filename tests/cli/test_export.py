@@ -35,7 +35,7 @@ def imported(line: str) -> message_pb2.ChatMessage:
 
 
 @given(message=anything_said(), expires=st.none() | st.integers(1, 10**15))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_export_line_round_trips_the_message(message: message_pb2.ChatMessage, expires: int | None) -> None:
     message.user_id = "u\u2028"
     if expires is not None:

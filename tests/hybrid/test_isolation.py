@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hybrid.hybrid_requests import EAST, MINUTE, SMALL_TALK, ask, delete, result_ids, write
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat_messages import new_message
@@ -60,7 +60,7 @@ def answers(server: Server, user: str, token: str) -> list[q.HybridSearchRespons
 
 
 @given(mine=lines, theirs=lines, gone=st.integers(0, 25))
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12)
 def test_messages_of_other_users_do_not_change_results(
     vector_server: Server, mine: list[Line], theirs: list[Line], gone: int
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hybrid.hybrid_requests import EAST, ask, chat, result_ids, write
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_messages import new_message
@@ -103,7 +103,6 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
     talk=st.lists(st.tuples(texts.filter(str.strip), st.integers(-(10**9), 10**9), texts | st.just("")), max_size=8),
     question=texts.filter(str.strip),
 )
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_arbitrary_messages_and_questions_get_a_ranked_result(
     vector_server: Server, talk: list[tuple[str, int, str]], question: str
 ) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.server.message import LoggedMessage, Message, Role
@@ -337,7 +337,6 @@ async def test_cached_timelines_are_the_latest_and_limited() -> None:
 
 
 @given(messages)
-@settings(max_examples=25)
 def test_features_of_known_messages_are_reused(some: list[LoggedMessage]) -> None:
     previous = build_timeline(some)
     again = build_timeline([*some[1:], logged(99, "new")], previous)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hybrid.hybrid_requests import DAY, ask, chat, delete, result_ids, until, write
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_messages import new_message
@@ -114,7 +114,6 @@ retractions = st.lists(st.lists(st.sampled_from(IDS), max_size=2, unique=True), 
 
 
 @given(taken=retractions)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_retraction_graph_yields_ordered_results_whose_score_components_add_up(
     vector_server: Server, user: str, taken: list[list[str]]
 ) -> None:

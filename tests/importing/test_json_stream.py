@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.importing.files import HEAD_BYTES, ImportFile
@@ -20,7 +20,6 @@ JSON = st.recursive(
     max_leaves=6,
 )
 OBJECTS = st.lists(st.dictionaries(st.text(max_size=5), JSON, min_size=1, max_size=3), min_size=1, max_size=5)
-SAME_DIRECTORY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def read(path: Path, content: bytes) -> list[Record | RejectedRecord]:
@@ -42,7 +41,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "file"
 
 
-@SAME_DIRECTORY
 @given(objects=OBJECTS, ascii_only=st.booleans())
 def test_lines_are_parsed_one_by_one(path: Path, objects: list[object], ascii_only: bool) -> None:  # noqa: FBT001 - drawn
     text = "\n\n".join(json.dumps(value, ensure_ascii=ascii_only) for value in objects)
@@ -51,7 +49,6 @@ def test_lines_are_parsed_one_by_one(path: Path, objects: list[object], ascii_on
     assert locations(items) == [("line", 1 + 2 * number) for number in range(len(objects))]
 
 
-@SAME_DIRECTORY
 @given(objects=OBJECTS, indent=st.sampled_from([None, 0, 2]))
 def test_array_is_parsed_item_by_item(path: Path, objects: list[object], indent: int | None) -> None:
     items = read(path, json.dumps(objects, indent=indent, ensure_ascii=False).encode())
@@ -59,7 +56,6 @@ def test_array_is_parsed_item_by_item(path: Path, objects: list[object], indent:
     assert locations(items) == [("item", number) for number in range(1, len(objects) + 1)]
 
 
-@SAME_DIRECTORY
 @given(objects=OBJECTS, cut=st.integers(1, 200))
 def test_truncated_array_yields_complete_items_and_one_rejection(path: Path, objects: list[object], cut: int) -> None:
     text = json.dumps(objects)
@@ -148,7 +144,6 @@ def test_zip_archive_is_rejected_with_advice(path: Path) -> None:
     assert "extract it" in item.reasons[0]
 
 
-@SAME_DIRECTORY
 @given(content=st.binary(max_size=200))
 def test_arbitrary_bytes_are_parsed_or_rejected(path: Path, content: bytes) -> None:
     for start in (b"", b"[", b'{"a": ', b'[{"a": 1},'):

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lexical.engine import Engine
 from lexical.shelf import Shelf, ShelfLog, message, query
@@ -54,7 +54,6 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield opened
 
 
-@settings(max_examples=25)
 @given(contents, st.sampled_from(TEXTS), st.lists(st.integers(1, 7), min_size=1), st.sampled_from([3, 100]), st.data())
 def test_pages_return_every_message_once_during_writes_and_deletions(
     shelf: Shelf, stored: list[tuple[str, int]], text: str, sizes: list[int], window_size: int, data: st.DataObject

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lexical.claims import Claim, claims
 from lexical.engine import open_tantivy_index
@@ -64,7 +64,6 @@ def colliding(postgres: PrivatePostgres) -> Iterator[Shelf]:
             yield shelf
 
 
-@settings(deadline=None)
 @given(claims)
 def test_key_collision_does_not_change_results(colliding: Shelf, claim: Claim) -> None:
     parsed_query = query(claim.text)
@@ -129,7 +128,6 @@ def both(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) ->
         yield tantivy, postgres_shelf
 
 
-@settings(max_examples=25, deadline=None)
 @given(_MESSAGES, st.lists(_QUERIES, min_size=1, max_size=6), st.integers(1, 5), st.sampled_from([2, 5, 100]), _FILTERS)
 def test_order_and_scores_equal_those_of_tantivy(
     both: tuple[Shelf, Shelf],

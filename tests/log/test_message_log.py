@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from log.engine import Engine, Log, decoded
 
@@ -241,7 +241,6 @@ def oracle(stored: list[Message], user: str, message_filter: Filter) -> list[Mes
 
 
 @given(stored=messages, message_filter=filters, size=st.integers(1, 5), late=messages)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_pages_equal_brute_force_during_writes(
     log: Log, *, stored: list[Message], message_filter: Filter, size: int, late: list[Message]
 ) -> None:

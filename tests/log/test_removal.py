@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from log.engine import Log
 from log.test_message_log import filters, messages, new_message, oracle
 
@@ -36,7 +36,6 @@ async def test_every_filter_field_restricts_a_deletion(log: Log, field: str) -> 
 
 
 @given(stored=messages, message_filter=filters)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_a_deletion_keeps_messages_outside_its_filter(
     log: Log, *, stored: list[Message], message_filter: Filter
 ) -> None:

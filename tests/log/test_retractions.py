@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from log.engine import Engine, Log
 
@@ -154,7 +154,6 @@ def expected(stored: dict[tuple[str, str], Message], user: str) -> dict[str, str
 
 
 @given(changes=st.lists(writes | deletes | others, max_size=8))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_every_read_marks_retracted_messages_like_the_reference_model(
     log: Log,
     *,

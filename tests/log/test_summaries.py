@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from log.engine import Engine, Log, open_sqlite_log
 from log.test_message_log import filters, messages, oracle
@@ -15,8 +15,6 @@ from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.store.results import ConversationSummary, MessagePosition, OnConflict
 from nomemory.server.store.sqlite.reader import SqliteLogReader
-
-HERE = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def new_message(message_id: str, ts_us: int, conversation_id: str = "") -> Message:
@@ -33,7 +31,6 @@ def summed_up(stored: list[Message], user: str) -> list[ConversationSummary]:
 
 
 @given(stored=messages, message_filter=filters)
-@HERE
 async def test_counts_conversations_and_users_equal_brute_force(
     log: Log, *, stored: list[Message], message_filter: Filter
 ) -> None:
@@ -51,7 +48,6 @@ async def test_counts_conversations_and_users_equal_brute_force(
 
 
 @given(stored=messages, message_filter=filters, size=st.integers(1, 5), late=messages)
-@HERE
 async def test_oldest_first_pages_equal_brute_force_during_writes(
     log: Log, *, stored: list[Message], message_filter: Filter, size: int, late: list[Message]
 ) -> None:

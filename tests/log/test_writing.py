@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from log.engine import Engine, Log
 from log.test_message_log import new_message
@@ -115,7 +115,7 @@ def test_two_logs_generate_different_ids() -> None:
 
 
 @given(batches=st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["", "fresh"]), st.booleans()), max_size=6))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15)
 async def test_messages_with_equal_times_keep_their_order(
     engine: Engine, tmp_path: Path, batches: list[tuple[int, str, bool]]
 ) -> None:

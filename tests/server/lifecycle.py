@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, settings
-
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
     from running_server import Server
 
 OLDEST, NEWEST = q.LIST_ORDER_OLDEST_FIRST, q.LIST_ORDER_NEWEST_FIRST
-HERE = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def write(server: Server, messages: list[m.ChatMessage], *, replace: bool = False) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat_messages import new_message
@@ -149,7 +149,7 @@ contents = sentences.map(lambda parts: "tea " + " ".join(parts))
     written=st.lists(st.tuples(contents, st.sampled_from(["", "now", "a", "b"])), min_size=1, max_size=12),
     max_tokens=st.integers(100, 1_500),
 )
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15)
 def test_the_text_stays_within_the_limit_and_contents_are_verbatim(
     vector_server: Server, written: list[tuple[str, str]], max_tokens: int
 ) -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from server.lifecycle import (
-    HERE,
     conversation_pages,
     delete,
     write,
@@ -51,7 +50,6 @@ interleaved = st.lists(
 
 
 @given(talk=interleaved, size=st.integers(1, 8))
-@HERE
 def test_conversations_equal_brute_force_results(vector_server: Server, talk: list[tuple[str, int]], size: int) -> None:
     user = f"user-{uuid.uuid4().hex}"
     messages = [new_message(user, f"m{n}", "x", ts, conversation_id=name) for n, (name, ts) in enumerate(talk)]
@@ -62,7 +60,6 @@ def test_conversations_equal_brute_force_results(vector_server: Server, talk: li
 
 
 @given(talk=interleaved, size=st.integers(1, 3), seed=st.integers(0, 10_000))
-@HERE
 def test_conversations_are_listed_once_during_changes(
     vector_server: Server, talk: list[tuple[str, int]], size: int, seed: int
 ) -> None:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from server.lifecycle import (
-    HERE,
     count,
     delete,
     export,
@@ -61,7 +60,6 @@ def anything_said(draw: st.DrawFn) -> m.ChatMessage:
 
 
 @given(messages=st.lists(anything_said(), max_size=14, unique_by=lambda item: item.message_id))
-@HERE
 def test_export_returns_written_messages_and_resumes_after_any_batch(
     small_batches: Server, messages: list[m.ChatMessage]
 ) -> None:
@@ -84,7 +82,6 @@ def test_export_of_an_unknown_user_ends_normally(vector_server: Server, user: st
 
 
 @given(conversation=conversations, filter_values=filter_strategy)
-@HERE
 def test_export_applies_its_filter(
     small_batches: Server, conversation: list[RandomMessage], filter_values: dict[str, Any]
 ) -> None:

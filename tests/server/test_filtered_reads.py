@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_messages import ids, new_message
@@ -120,7 +120,6 @@ def stored(server: Server, user: str, conversation: list[RandomMessage]) -> str:
 
 
 @given(conversation=conversations, filter_values=filter_strategy)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_reads_equal_brute_force_results(
     vector_server: Server, conversation: list[RandomMessage], filter_values: dict[str, Any]
 ) -> None:

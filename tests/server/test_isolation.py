@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from server.fleet import until
 
@@ -62,7 +62,7 @@ awkward_users = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size
 
 
 @given(names=st.lists(awkward_users, min_size=2, max_size=4, unique=True))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15)
 def test_users_with_unusual_ids_see_only_their_messages(vector_server: Server, names: list[str]) -> None:
     mark = uuid.uuid4().hex[:8]
     users = [f"{mark}{name}" for name in names]

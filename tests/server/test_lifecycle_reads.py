@@ -12,7 +12,6 @@ from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 from server.lifecycle import (
-    HERE,
     NEWEST,
     OLDEST,
     count,
@@ -38,7 +37,6 @@ pytestmark = pytest.mark.both_logs
 
 
 @given(conversation=conversations, filter_values=filter_strategy)
-@HERE
 def test_count_equals_brute_force_count(
     vector_server: Server, conversation: list[RandomMessage], filter_values: dict[str, Any]
 ) -> None:
@@ -62,7 +60,6 @@ def test_a_count_is_exact_after_every_write(vector_server: Server, user: str) ->
 
 
 @given(conversation=conversations, filter_values=filter_strategy, size=st.integers(1, 4))
-@HERE
 def test_oldest_first_reverses_newest_first(
     vector_server: Server, conversation: list[RandomMessage], filter_values: dict[str, Any], size: int
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_messages import new_message
@@ -85,7 +85,6 @@ def by_every_read(query: QueryServiceStub, user: str, token: str) -> Iterator[li
 
 
 @given(batches=st.lists(st.tuples(st.sampled_from(SENDS), st.integers(1, 5)), min_size=1, max_size=6))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_read_keeps_the_write_order_of_messages_with_equal_times(
     vector_server: Server, batches: list[tuple[Send, int]]
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from google.protobuf import json_format
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_messages import new_message
@@ -51,7 +51,6 @@ def conversations(vector_server: Server) -> Iterator[RecallServiceStub]:
 
 
 @given(question=st.sampled_from(QUESTIONS), conversation=st.sampled_from(["c0", "c1", "c2", "c-absent"]))
-@settings(max_examples=20)
 def test_messages_of_another_conversation_are_not_returned(
     conversations: RecallServiceStub, question: str, conversation: str
 ) -> None:
@@ -98,7 +97,6 @@ def test_invalid_conversation_id_is_rejected(conversations: RecallServiceStub) -
     question=st.sampled_from(QUESTIONS),
     excluded=st.lists(st.sampled_from(["c0", "c1", "c2", "c-absent"]), max_size=3),
 )
-@settings(max_examples=20)
 def test_excluded_conversation_is_not_returned(
     conversations: RecallServiceStub, question: str, excluded: list[str]
 ) -> None:

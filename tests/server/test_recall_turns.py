@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_messages import new_message
@@ -115,7 +115,6 @@ HOSTILE = (
     ),
     question=st.sampled_from(["", "What is the secret dish?", "Where is it?"]),
 )
-@settings(max_examples=25, deadline=None)
 def test_turns_cannot_read_another_user(
     talked: RecallServiceStub, turns: list[tuple[m.Role.ValueType, str]], question: str
 ) -> None:

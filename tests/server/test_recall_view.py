@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from hybrid.hybrid_requests import ask
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recall.synthesis.independent_check import check
 
@@ -215,7 +215,6 @@ def test_user_assertions_are_quoted_before_assistant_echoes_and_questions(
     ),
     st.sampled_from(["Do I keep bees?", "我养蜜蜂吗？", "Where are the bees?"]),
 )
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_arbitrary_views_cite_messages_and_order_superseding_statements_first(
     asking: UserRecalls, drawn: list[tuple[str, int, m.Role.ValueType, Sequence[float]]], question: str
 ) -> None:

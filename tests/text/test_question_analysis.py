@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.text.question_analysis import QuestionAnalysis
@@ -120,7 +120,6 @@ def test_first_person_questions_are_recognized(text: str, *, anywhere: bool, whe
 
 
 @given(st.text(max_size=2_000), st.none() | st.just(NOW))
-@settings(deadline=None)  # a separate test measures the CPU time
 def test_arbitrary_text_is_parsed_deterministically(text: str, now: datetime | None) -> None:
     reading = QuestionAnalysis(text, now)
     assert everything(reading) == everything(QuestionAnalysis(text, now))

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytest_asyncio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.server.embedding.vector import Vector
@@ -311,7 +311,6 @@ def matches(at: VectorPoint, message_filter: Filter) -> bool:
     )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     drawn=st.lists(points, max_size=40),
     searches=st.lists(

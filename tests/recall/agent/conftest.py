@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import SecretStr
+from sample_data import write_sample
 
 from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.runtime.settings import Settings
 from proofs.scripted_endpoint import ScriptedEndpoint
 from running_server import started
-from sample_data import write_sample
 
 if TYPE_CHECKING:
     from running_server import Server

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.recall.authoring.check import SkillReport, check_skill
@@ -70,7 +70,6 @@ def steering(sentence: str) -> PlannerConfiguration:
 
 
 @given(sentence=SCENARIOS, language=st.sampled_from(Language))
-@settings(max_examples=30, deadline=None)
 def test_arbitrary_sentence_yields_a_valid_skill(sentence: str, language: Language) -> None:
     assert SKILL_NAME_PATTERN.fullmatch(derive_skill_name(to_single_line(sentence)))
     with tempfile.TemporaryDirectory() as library:
