@@ -65,6 +65,8 @@ def hermes(plugin: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setitem(sys.modules, "agent.memory_provider", base)
     for name in ("NOMEMORY_TARGET", "NOMEMORY_USER", "NOMEMORY_API_KEY"):
         monkeypatch.delenv(name, raising=False)
+    # A compiled file would be used again for a plugin that another test installs within the same second.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     spec = importlib.util.spec_from_file_location("nomemory_plugin", plugin)
     assert spec is not None
     assert spec.loader is not None

@@ -49,6 +49,7 @@ class NoMemoryProvider(MemoryProvider):
         self._pending: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_MAX_PENDING_TURNS)
         self._is_flush_queued = threading.Event()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="nomemory")
+        self._outcome_lock = threading.Lock()
         self._is_failing = False
 
     @property
@@ -175,10 +176,15 @@ class NoMemoryProvider(MemoryProvider):
             failure = f"exit status {done.returncode}" if done.returncode else ""
         except (OSError, subprocess.TimeoutExpired) as error:
             failure = type(error).__name__
-        if failure and not self._is_failing:
-            _log.warning("NoMemory is unavailable (%s). The agent continues without it.", failure)
-        self._is_failing = bool(failure)
+        self._log_first_failure(failure)
         return None if failure else done.stdout.decode(errors="replace")
+
+    def _log_first_failure(self, failure: str) -> None:
+        """Log the failure of an event unless the previous event failed, too; an empty text is a success."""
+        with self._outcome_lock:  # a prefetch and a turn can fail at the same time
+            if failure and not self._is_failing:
+                _log.warning("NoMemory is unavailable (%s). The agent continues without it.", failure)
+            self._is_failing = bool(failure)
 
 
 def _build_event_command() -> Sequence[str]:
