@@ -5,7 +5,6 @@ The first test that needs it starts it. The workers of one run share it, and the
 
 from __future__ import annotations
 
-import fcntl
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import pytest
+from file_lock import locked_file
 
 from nomemory.server.store.postgres.connections import Database
 from proofs.private_postgres import (
@@ -37,7 +37,6 @@ __all__ = [
     "fetch_rows",
     "find_program_directory",
     "fresh_schema",
-    "locked_file",
     "private_postgres",
     "schema_url",
     "shared_postgres",
@@ -82,15 +81,6 @@ def count(server: PrivatePostgres, url: str, table: str) -> int:
     schema = url.partition("search_path=")[2]
     ((rows,),) = fetch_rows(server, f'SELECT count(*) FROM "{schema}".{table}')  # noqa: S608 - ours
     return int(rows)
-
-
-@contextmanager
-def locked_file(path: Path) -> Iterator[IO[str]]:
-    """Open a file, which is created if necessary, and keep other processes out until the context exits."""
-    with path.open("a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        yield file
 
 
 def _write(file: IO[str], text: str) -> None:

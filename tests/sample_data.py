@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from pathlib import Path
 
-from postgres import locked_file
+from file_lock import locked_file
 
 from nomemory.client import Client
 from nomemory.client.messages import chat_message
