@@ -26,12 +26,10 @@ from running_server import Server, settings_without_embedder, started
 
 configure_logs("info")
 
-# Examples may share a function-scoped fixture, because all of them can use the same directory or user.
-FIXTURES = [HealthCheck.function_scoped_fixture]
-settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, max_examples=20, suppress_health_check=FIXTURES
-)
-settings.register_profile("thorough", deadline=None, max_examples=1_000, suppress_health_check=FIXTURES)
+# Hypothesis warns that all examples of a test get the same fixture. Our fixtures are meant for that.
+ALLOWED = [HealthCheck.function_scoped_fixture]
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20, suppress_health_check=ALLOWED)
+settings.register_profile("thorough", deadline=None, max_examples=1_000, suppress_health_check=ALLOWED)
 settings.load_profile("repeatable")
 
 LONGEST = (
@@ -86,10 +84,7 @@ LONGEST = (
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Exclude the collected tests from garbage collection, and collect rarely.
-
-    Otherwise, it takes an eighth of the suite's time.
-    """
+    """Exempt the collected tests from garbage collection, and make it rare: it took an eighth of the suite's time."""
     with pause_garbage_collection():
         collected = yield
     freeze_heap()
@@ -140,14 +135,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def get_run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory that the processes of a test run share."""
+    """Return the directory that all processes of a test run share."""
     directory = tmp_path_factory.getbasetemp()
     return directory.parent if "PYTEST_XDIST_WORKER" in os.environ else directory
 
 
 @pytest.fixture(scope="session")
 def sample_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with the default embedder of this machine, which has embedded the sample."""
+    """A server with the sample, which the default embedder of this machine has embedded."""
     data = tmp_path_factory.mktemp("sample") / "data"
     shutil.copytree(prepare_embedded_sample(get_run_directory(tmp_path_factory)), data)
     settings = {"data": data, "listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0", "drain_timeout_s": 0.0}
@@ -165,10 +160,8 @@ def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def replicas(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Two servers for caller vectors that share a PostgreSQL log."""
-    settings, second = (
-        settings_without_embedder(tmp_path_factory.mktemp("vectors")),
-        tmp_path_factory.mktemp("replica") / "data",
-    )
+    settings = settings_without_embedder(tmp_path_factory.mktemp("vectors"))
+    second = tmp_path_factory.mktemp("replica") / "data"
     with two_replicas(settings, fresh_schema(postgres), second) as server:
         yield server
 

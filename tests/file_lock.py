@@ -11,7 +11,7 @@ from typing import IO
 
 @contextmanager
 def locked_file(path: Path) -> Iterator[IO[str]]:
-    """Open a file, which is created if necessary, and keep other processes out until the context exits."""
+    """Open a file, or create it, and lock it against other processes until the context exits."""
     with path.open("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)

@@ -1,35 +1,21 @@
-"""Write the sample to a server, and prepare a data directory with the sample and its vectors."""
+"""The sample on a server, and in a data directory that all processes of a test run use."""
 
 from __future__ import annotations
 
-import json
-from datetime import datetime
 from pathlib import Path
 
+from click.testing import CliRunner
 from file_lock import locked_file
 
-from nomemory.client import Client
-from nomemory.client.messages import chat_message
-from nomemory.importing.sample import get_sample_path
+from nomemory.cli.main import nomemory
 from nomemory.server.runtime.settings import Settings
 from running_server import started
 
-USERS = ("lin", "sam", "mei")
-EMBEDDING_TIMEOUT_S = 110.0
-"""Time limit until all messages of the sample are embedded, also on a busy machine."""
 
-
-def write_sample(target: str) -> None:
-    """Write the sample, and wait until it is indexed lexically and, if the server has an embedder, semantically."""
-    records = map(json.loads, get_sample_path().read_text("utf-8").splitlines())
-    messages = [chat_message(**{**record, "ts": datetime.fromisoformat(record["ts"])}) for record in records]
-    with Client(target, timeout=EMBEDDING_TIMEOUT_S) as client:
-        token = client.write(messages).write_token
-        has_embedder = bool(client.server_info().embedding_model)
-        for user_id in USERS:
-            client.lexical_search(user_id, "x", at_least=token)
-            if has_embedder:
-                client.semantic_search(user_id, "x", at_least=token)
+def import_sample(target: str) -> None:
+    """Import the sample as docs/first-steps.md does, and wait until it is indexed."""
+    imported = CliRunner().invoke(nomemory, ["import", "--sample", "--wait", "--target", target])
+    assert imported.exit_code == 0, imported.output
 
 
 def prepare_embedded_sample(shared: Path) -> Path:
@@ -43,6 +29,6 @@ def prepare_embedded_sample(shared: Path) -> Path:
         if not data.exists():
             unfinished = shared / "unfinished-sample"
             with started(Settings.from_environment(data=unfinished, listen="127.0.0.1:0")) as server:
-                write_sample(server.target)
+                import_sample(server.target)
             unfinished.rename(data)
     return data

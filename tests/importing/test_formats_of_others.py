@@ -187,5 +187,5 @@ def test_letta_import_keeps_json_content_with_a_list_as_type() -> None:
 
 def test_whatsapp_message_with_many_lines_is_grouped_in_linear_time(tmp_path: Path) -> None:
     chat = tmp_path / "WhatsApp Chat with Ann.txt"
-    chat.write_text("12/31/23, 9:15 PM - Ann: a list" + "\n" * 300_000 + "\n12/31/23, 9:16 PM - Ben: ok\n", "utf-8")
+    chat.write_text("12/31/23, 9:15 PM - Ann: a list" + "\n" * 1_000_000 + "\n12/31/23, 9:16 PM - Ben: ok\n", "utf-8")
     assert len(list(read_records(ImportFile(str(chat)), None))) == 2

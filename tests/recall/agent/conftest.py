@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import SecretStr
-from sample_data import write_sample
+from sample_data import import_sample
 
 from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.runtime.settings import Settings
@@ -50,7 +50,7 @@ def sample_target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             drain_timeout_s=0.0,
         )
         with started(settings) as server:
-            write_sample(server.target)
+            import_sample(server.target)
             yield server.target
 
 

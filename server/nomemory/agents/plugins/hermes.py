@@ -176,11 +176,11 @@ class NoMemoryProvider(MemoryProvider):
             failure = f"exit status {done.returncode}" if done.returncode else ""
         except (OSError, subprocess.TimeoutExpired) as error:
             failure = type(error).__name__
-        self._log_first_failure(failure)
+        self._record_outcome(failure)
         return None if failure else done.stdout.decode(errors="replace")
 
-    def _log_first_failure(self, failure: str) -> None:
-        """Log the failure of an event unless the previous event failed, too; an empty text is a success."""
+    def _record_outcome(self, failure: str) -> None:
+        """Log a failure unless the previous event also failed. `failure` is empty if the event succeeded."""
         with self._outcome_lock:  # a prefetch and a turn can fail at the same time
             if failure and not self._is_failing:
                 _log.warning("NoMemory is unavailable (%s). The agent continues without it.", failure)
