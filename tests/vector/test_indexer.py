@@ -128,6 +128,8 @@ async def running(world: World) -> AsyncIterator[None]:
         yield
     finally:
         world.indexer.stop()
+        if isinstance(world.embedder, ScriptedEmbedder):
+            world.embedder.gate.set()  # so that a failed assertion is shown instead of a time-out
         await job
 
 
@@ -535,11 +537,13 @@ async def test_paraphrases_are_found_in_chinese_and_english(tmp_path: Path) -> N
 
 async def test_missing_messages_are_reindexed_and_reported(tmp_path: Path) -> None:
     texts = [f"text {number}" for number in range(40)]
-    async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
-        await w.write(*(new_message(text, text) for text in texts))
-        await w.settled()
-        for text in texts[:15]:
-            await w.index.remove("ann", text)  # without the indexer
+    async with world(tmp_path, ScriptedEmbedder()) as w:
+        async with running(w):
+            await w.write(*(new_message(text, text) for text in texts))
+            await w.settled()
+        for text in texts[:15]:  # while the indexer is stopped, because it would add them again
+            await w.index.remove("ann", text)
+        await w.index.flush()
     embedder = ScriptedEmbedder()
     embedder.gate.clear()
     async with world(tmp_path, embedder) as w, running(w):
