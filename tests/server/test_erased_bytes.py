@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from allocated_bytes import allocated_bytes
+from allocated_bytes import find_in_files
 from server.test_durability import Process
 
 from chat_messages import ids, new_message
@@ -64,20 +64,6 @@ def texts_and_vectors(user: str, messages: int = MESSAGES) -> list[bytes]:
     return [f"secret{user}word".encode(), *vectors]
 
 
-def remains(data: Path, needles: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
-    """Yield the traces that are left, with their files."""
-    for file, held in contents(data):
-        yield from ((str(file.relative_to(data)), item) for item in needles if item in held)
-
-
-def contents(data: Path) -> Iterator[tuple[Path, bytes]]:
-    """Read the allocated content of every file."""
-    for folder, _, names in os.walk(data):
-        for name in names:
-            with suppress(FileNotFoundError):  # the file was deleted meanwhile
-                yield Path(folder, name), allocated_bytes(Path(folder, name))
-
-
 def size_of(data: Path) -> int:
     """Return the bytes on disk without the preallocation of the vector engine."""
     total = 0
@@ -91,8 +77,8 @@ def size_of(data: Path) -> int:
 
 def wait_until_gone(data: Path, needles: Sequence[bytes]) -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while left := next(remains(data, needles), None):
-        assert time.monotonic() < deadline, left
+    while left := find_in_files(data, needles):
+        assert time.monotonic() < deadline, left[0]
         time.sleep(0.5)
 
 
@@ -162,9 +148,8 @@ def test_erased_content_is_absent_from_all_files(start: Start, erasing: Settings
         for user in ("keeper", "replaced", *ways[:3]):
             plant(server, user)
         plant_to_expire(server, "q7expired")
-        stored = [held for _, held in contents(data)]
-        for user in (*ways, "replaced"):
-            assert all(any(trace in held for held in stored) for trace in traces(user))
+        planted_traces = {trace for user in (*ways, "replaced") for trace in traces(user)}
+        assert {trace for _, trace in find_in_files(data, list(planted_traces))} == planted_traces
         server.ingest.EraseUser(i.EraseUserRequest(user_id="q7erased"))
         delete(server, "q7deleted")
         server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="q7filtered", filter=m.Filter(role=m.ROLE_USER)))
@@ -179,7 +164,7 @@ def test_erased_content_is_absent_from_all_files(start: Start, erasing: Settings
         delete(server, "keeper", range(0, MESSAGES, 2))
         wait_until_gone(data, [f"secretkeeperword{n:04d}".encode() for n in range(0, MESSAGES, 2)])
         assert_complete(server, "keeper", range(1, MESSAGES, 2))
-    assert not list(remains(data, gone))
+    assert not find_in_files(data, gone)
     with start(erasing) as server:
         assert_complete(server, "keeper", range(1, MESSAGES, 2))
         plant(server, "later")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from allocated_bytes import find_in_files
 from server.fleet import until
-from server.test_erased_bytes import assert_complete, plant, remains, texts_and_vectors, traces, wait_until_gone
+from server.test_erased_bytes import assert_complete, plant, texts_and_vectors, traces, wait_until_gone
 
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.v1 import ingest_service_pb2 as i
@@ -58,7 +59,7 @@ def test_erasure_of_vectors_waits_for_disk_space_without_blocking_searches(
         }
         assert until(lambda: faults(server) == [("COMPONENT_ERASURE", "FAULT_KIND_ERASURE_BLOCKED")])
         wait_until_gone(data, [texts])
-        files = {file for file, _ in remains(data, vectors)}
+        files = {file for file, _ in find_in_files(data, vectors)}
         assert files
         assert all(file.startswith("vectors") for file in files)
         receipt = server.ingest.EraseUser(erase)

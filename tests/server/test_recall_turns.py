@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+from allocated_bytes import find_in_files
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -168,5 +169,4 @@ def test_request_at_the_limits_is_accepted(talked: RecallServiceStub) -> None:
 
 def test_turns_are_not_stored(talked: RecallServiceStub, server: Server) -> None:
     recalled(talked, turn("Quixomel brambleworth is what I whisper."))
-    files = [path for path in server.settings.server.data.rglob("*") if path.is_file()]
-    assert not [path for path in files if b"Quixomel" in path.read_bytes()]
+    assert not find_in_files(server.settings.server.data, [b"Quixomel"])
