@@ -9,11 +9,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import pytest
-from file_lock import locked_file
 
+from nomemory.server.runtime.secure_files import file_lock
 from nomemory.server.store.postgres.connections import Database
 from proofs.private_postgres import (
     NOT_INSTALLED,
@@ -48,20 +48,22 @@ __all__ = [
 def shared_postgres(meeting_place: Path) -> Iterator[PrivatePostgres]:
     """Run a server shared by all users of a directory until the last of them exits."""
     meeting_place.mkdir(parents=True, exist_ok=True)
-    with locked_file(meeting_place / "postgres.lock") as file:
-        count, _, root = file.read().partition(" ")
+    state = meeting_place / "postgres"
+    with file_lock(state):
+        process_count, _, root = state.read_text().partition(" ") if state.exists() else ("0", "", "")
         server = PrivatePostgres(Path(root)) if root else create_postgres()
         if not root:
             server.start()
-        _write(file, f"{int(count or 0) + 1} {server.root}")
+        state.write_text(f"{int(process_count) + 1} {server.root}")
     try:
         yield server
     finally:
-        with locked_file(meeting_place / "postgres.lock") as file:
-            count = file.read().partition(" ")[0]
-            last = int(count) == 1
-            _write(file, "" if last else f"{int(count) - 1} {server.root}")
-            if last:
+        with file_lock(state):
+            remaining_count = int(state.read_text().partition(" ")[0]) - 1
+            if remaining_count:
+                state.write_text(f"{remaining_count} {server.root}")
+            else:
+                state.unlink()
                 remove_postgres(server)
 
 
@@ -81,13 +83,6 @@ def count(server: PrivatePostgres, url: str, table: str) -> int:
     schema = url.partition("search_path=")[2]
     ((rows,),) = fetch_rows(server, f'SELECT count(*) FROM "{schema}".{table}')  # noqa: S608 - ours
     return int(rows)
-
-
-def _write(file: IO[str], text: str) -> None:
-    file.seek(0)
-    file.truncate()
-    file.write(text)
-    file.flush()
 
 
 def statements_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
