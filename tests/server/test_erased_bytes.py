@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from allocated_bytes import find_in_files
+from file_search import find_in_files
 from server.test_durability import Process
 
 from chat_messages import ids, new_message
@@ -75,9 +75,9 @@ def size_of(data: Path) -> int:
     return total
 
 
-def wait_until_gone(data: Path, needles: Sequence[bytes]) -> None:
+def wait_until_gone(data: Path, byte_strings: Sequence[bytes]) -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while left := find_in_files(data, needles):
+    while left := find_in_files(data, byte_strings):
         assert time.monotonic() < deadline, left[0]
         time.sleep(0.5)
 

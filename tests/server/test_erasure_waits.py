@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from allocated_bytes import find_in_files
+from file_search import find_in_files
 from server.fleet import until
 from server.test_erased_bytes import assert_complete, plant, texts_and_vectors, traces, wait_until_gone
 

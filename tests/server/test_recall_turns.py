@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from allocated_bytes import find_in_files
+from file_search import find_in_files
 from hypothesis import given
 from hypothesis import strategies as st
 
