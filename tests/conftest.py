@@ -26,10 +26,10 @@ from running_server import Server, settings_without_embedder, started
 
 configure_logs("info")
 
-# Hypothesis warns that all examples of a test get the same fixture. Our fixtures are meant for that.
-ALLOWED = [HealthCheck.function_scoped_fixture]
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20, suppress_health_check=ALLOWED)
-settings.register_profile("thorough", deadline=None, max_examples=1_000, suppress_health_check=ALLOWED)
+# Hypothesis warns that all examples of a test get the same fixture, which is intended here.
+IGNORED = [HealthCheck.function_scoped_fixture]
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20, suppress_health_check=IGNORED)
+settings.register_profile("thorough", deadline=None, max_examples=1_000, suppress_health_check=IGNORED)
 settings.load_profile("repeatable")
 
 LONGEST = (
@@ -84,7 +84,7 @@ LONGEST = (
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Exempt the collected tests from garbage collection, and make it rare: it took an eighth of the suite's time."""
+    """Exempt the thousands of collected tests from garbage collection, and run it less often, to save time."""
     with pause_garbage_collection():
         collected = yield
     freeze_heap()
@@ -142,7 +142,7 @@ def get_run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sample_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with the sample, which the default embedder of this machine has embedded."""
+    """A server with the sample and its vectors, and with the default embedder of this machine."""
     data = tmp_path_factory.mktemp("sample") / "data"
     shutil.copytree(prepare_embedded_sample(get_run_directory(tmp_path_factory)), data)
     settings = {"data": data, "listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0", "drain_timeout_s": 0.0}

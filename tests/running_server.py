@@ -38,7 +38,7 @@ class Server:
 
 
 def settings_without_embedder(data: Path, **changes: object) -> Settings:
-    """Return the settings of a server that has no embedder and stores caller vectors of dimension 4."""
+    """Return settings for a server without an embedder and with caller vectors of dimension 4."""
     settings = {"listen": "127.0.0.1:0", "embedder": "none", "embedding_dimension": 4, "drain_timeout_s": 0.0}
     return Settings.from_environment(**{"data": data, **settings, **changes})
 

@@ -107,7 +107,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         copy_log(root / "data" / "log.db", root / "older.db")
         write(server, "bananas", "plums", "figs")
         assert until(lambda: is_settled(server))
-        # As `kill -9` leaves it. A copy made by this process would release the locks of the server.
+        # The state after `kill -9`. Copying the files in this process would release the server's locks on them.
         subprocess.run(["cp", "-R", root / "data", root / "killed"], check=True)  # noqa: S607 - POSIX
     return root
 
